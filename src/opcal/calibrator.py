@@ -1,0 +1,250 @@
+"""The calibrator: asks for the few labels that matter and gives an honest confidence for every prediction."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from opcal._params import Params
+from opcal._threads import one_thread
+from opcal.answers import AnswerBook
+from opcal.audit import AuditWalk
+from opcal.core.costs import Costs
+from opcal.core.designs import KMeans, PaperSelection, Random
+from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Method
+from opcal.core.posterior import Posterior
+from opcal.errors import IncompatiblePool, InvalidInput, NotBegun, UnknownOption
+from opcal.methods import method_named
+from opcal.pool import Pool
+
+
+class OperationalCalibrator(Params):
+    """Calibrate a deployed classifier's confidence against its field, with few labels. Predictions are never changed.
+
+    Parameters
+    ----------
+    method : "auto", "paper", or an object of `opcal.methods`
+        What turns answers into confidence.
+    design : "auto", "paper", "kmeans", "random", or an object with `begin(field, learner)`
+        Which items `ask` chooses.
+    threshold : float
+        The confidence λ from which you would act; designs may look there first.
+    costs : None, number or Costs
+        The loss u of acting on a wrong prediction (gain of a right one: 1). Where given, λ = u/(1+u) replaces
+        `threshold`.
+    n_clusters : "auto" or int
+        "auto": 10 below 1,000 items, else 30, and never more than half of the budget.
+    audit : float in [0, 1]
+        The share of asked items that are drawn uniformly at random from the whole pool. Only they measure quality.
+    random_state : int, Generator or None
+        The same seed asks the same items.
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "auto",
+        design: str | Design = "auto",
+        *,
+        threshold: float = 0.9,
+        costs: float | Costs | None = None,
+        n_clusters: int | str = "auto",
+        audit: float = 0.25,
+        random_state: int | np.random.Generator | None = 0,
+    ) -> None:
+        self.method = method
+        self.design = design
+        self.threshold = threshold
+        self.costs = costs
+        self.n_clusters = n_clusters
+        self.audit = audit
+        self.random_state = random_state
+
+    def begin(self, pool: Pool, budget: int | None = None) -> Self:
+        """Look at the unlabelled pool. `budget` is the number of labels that `ask` may ask for in all."""
+        self._forget(pool, budget)
+        with one_thread():
+            self._chooser()
+        return self
+
+    def fit(
+        self,
+        pool: Pool,
+        positions: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        correct: ArrayLike | None = None,
+        audit: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from labels that you already have: `begin` and `tell` in one, without asking."""
+        self._forget(pool, None)
+        return self.tell(positions, labels, correct=correct, audit=audit)
+
+    def ask(self, k: int = 1) -> IntArray:
+        """The next k pool positions to label, good as one batch and none twice; fewer when budget or pool end."""
+        self._begun()
+        if not isinstance(k, (int, np.integer)) or k < 0:
+            raise InvalidInput(f"k is {k!r}: expected how many items to ask for, a whole number of 0 or more")
+        with one_thread():
+            return self._ask(min(int(k), self._left()))
+
+    def tell(
+        self,
+        positions: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        correct: ArrayLike | None = None,
+        audit: ArrayLike | None = None,
+    ) -> Self:
+        """Answers for pool positions: true classes (`opcal.OUTSIDE` for none of them), or `correct=` right or wrong.
+
+        All are taken or, with an error, none. `audit` says which of these items were drawn uniformly at random from
+        the whole pool; without it, those that `ask` drew so.
+        """
+        self._begun()
+        at = self._book.add(positions, labels, correct, audit)
+        for position in at.tolist():
+            self._pending.pop(position, None)
+        self.learner_.tell(self._book.answers)
+        return self
+
+    def confidence(self, pool: Pool) -> FloatArray:
+        """Calibrated confidence of every prediction in a pool of the same model, [N] in [0, 1]."""
+        return self.posterior(pool).mean
+
+    def posterior(self, pool: Pool) -> Posterior:
+        """Confidence with its own uncertainty: `.mean .sd .interval(.9) .above(.9) .sample(100)`."""
+        self._begun()
+        self._same_model(pool)
+        return self.learner_.predict(pool.outputs)
+
+    @property
+    def answers_(self) -> Answers:
+        """Everything told, in the order told."""
+        self._begun()
+        return self._book.answers
+
+    @property
+    def audit_(self) -> BoolArray:
+        """Which of `answers_` were drawn uniformly at random from the whole pool."""
+        self._begun()
+        drawn: BoolArray = self._book.drawn[self._book.answers.positions]
+        return drawn
+
+    @property
+    def pending_(self) -> IntArray:
+        """Positions asked and not yet told, in the order asked."""
+        self._begun()
+        return np.fromiter(self._pending, dtype=np.intp, count=len(self._pending))
+
+    @property
+    def threshold_(self) -> float:
+        """The λ in force: from `costs` where given, else `threshold`."""
+        if self.costs is None:
+            return float(self.threshold)
+        return (self.costs if isinstance(self.costs, Costs) else Costs(self.costs)).threshold
+
+    def _forget(self, pool: Pool, budget: int | None) -> None:
+        if not isinstance(pool, Pool):
+            raise InvalidInput(
+                f"pool is a {type(pool).__name__}: expected an opcal.Pool, e.g. Pool.from_arrays(features=z, logits=h)"
+            )
+        if budget is not None and (not isinstance(budget, (int, np.integer)) or budget < 1):
+            raise InvalidInput(f"budget is {budget!r}: expected a number of labels, 1 or more, or None")
+        budget = None if budget is None else min(int(budget), len(pool))
+        method, design = method_named(self.method), self._design()
+        field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
+        learner = method.begin(field)
+        self.pool_, self.field_, self.learner_ = pool, field, learner
+        self._chosen_design = design
+        self._chooser_: Chooser | None = None
+        self._book = AnswerBook(pool)
+        self._pending: dict[int, None] = {}
+        self._asked = 0
+        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), self.audit)
+
+    def _design(self) -> Design:
+        if not isinstance(self.design, str):
+            if not callable(getattr(self.design, "begin", None)):
+                raise UnknownOption(
+                    f"design is {self.design!r}: expected a name or an object with begin(field, learner)"
+                )
+            return self.design
+        if not 0 <= self.threshold_ <= 1:
+            raise UnknownOption(f"threshold is {self.threshold!r}: expected a confidence in [0, 1]")
+        known: dict[str, Design] = {
+            "auto": PaperSelection(self.threshold_),
+            "paper": PaperSelection(self.threshold_),
+            "kmeans": KMeans(),
+            "random": Random(),
+        }
+        if self.design not in known:
+            raise UnknownOption(f"design is {self.design!r}: known are {', '.join(known)}")
+        return known[self.design]
+
+    def _clusters(self, n: int, budget: int | None) -> int:
+        if not 0 <= self.audit <= 1:
+            raise UnknownOption(f"audit is {self.audit!r}: expected a share in [0, 1]")
+        if self.n_clusters == "auto":
+            wanted = 10 if n < 1000 else 30
+            return max(1, min(wanted, n, n if budget is None else budget // 2))
+        if not isinstance(self.n_clusters, (int, np.integer)) or self.n_clusters < 1:
+            raise UnknownOption(f'n_clusters is {self.n_clusters!r}: expected "auto" or a number of 1 or more')
+        return min(int(self.n_clusters), n)
+
+    def _chooser(self) -> Chooser:
+        if self._chooser_ is None:
+            self._chooser_ = self._chosen_design.begin(self.field_, self.learner_)
+        return self._chooser_
+
+    def _known(self, position: int) -> bool:
+        return position in self._book or position in self._pending
+
+    def _left(self) -> int:
+        free = len(self.pool_) - len(self._book) - len(self._pending)
+        return free if self.field_.budget is None else min(free, self.field_.budget - self._asked)
+
+    def _ask(self, k: int) -> IntArray:
+        if k == 0:
+            return np.empty(0, dtype=np.intp)
+        audit = self._walk.draw(k, self._asked, self._known, self._book.drawn)
+        chooser = self._chooser()
+        chooser.tell(self._book.answers)
+        waiting = np.array([*self._pending, *audit], dtype=np.intp)
+        chosen = chooser.choose(k - len(audit), waiting) if k > len(audit) else waiting[:0]
+        asked = self._walk.weave(chosen.tolist(), audit, self._asked)
+        self._pending.update(dict.fromkeys(asked))
+        self._asked += len(asked)
+        return np.array(asked, dtype=np.intp)
+
+    def _begun(self) -> None:
+        if not hasattr(self, "learner_"):
+            raise NotBegun(
+                "the calibrator has seen no pool: call begin(pool) or fit(pool, positions, labels=...) first"
+            )
+
+    def _same_model(self, pool: Pool) -> None:
+        if not isinstance(pool, Pool):
+            raise InvalidInput(f"pool is a {type(pool).__name__}: expected an opcal.Pool")
+        mine, other = _layout(self.pool_), _layout(pool)
+        if mine != other:
+            raise IncompatiblePool(
+                f"the pool has {other}, the calibrator was fitted on {mine}: pass outputs of the same model and layer"
+            )
+
+
+def _layout(pool: Pool) -> str:
+    logits = "no logits" if pool.logits is None else f"logits of {pool.n_classes} classes"
+    return f"{pool.features.shape[1]} features and {logits}"
+
+
+def _seed(random_state: int | np.random.Generator | None) -> int:
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise UnknownOption(f"random_state is {random_state}: expected 0 or more")
+        return int(random_state)
+    if random_state is None or isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        source = np.random.default_rng() if random_state is None else random_state
+        return int(source.integers(2**31) if isinstance(source, np.random.Generator) else source.randint(2**31))
+    raise UnknownOption(f"random_state is {random_state!r}: expected a whole number, a numpy Generator or None")

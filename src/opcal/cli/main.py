@@ -1,0 +1,55 @@
+"""`opcal`: the group of commands, and how errors are told."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+import opcal
+from opcal.errors import OpcalError
+
+COMMANDS = {
+    "demo": "opcal.cli.demo",
+    "import": "opcal.cli.importing",
+    "doctor": "opcal.cli.doctor",
+}
+
+
+class Commands(click.Group):
+    """Commands are imported when they are run, so that `opcal --help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (OpcalError, OSError) as error:
+            click.echo(f"opcal: {_told(error)}", err=True)
+            sys.exit(1)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OpcalError):
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(opcal.__version__, prog_name="opcal")
+def main() -> None:
+    """Operational calibration: honest confidence for a classifier in the field where you use it.
+
+    \b
+    Begin with:   opcal demo
+    Exit codes:   0 done, 1 refused or failed (the message says what to do), 2 wrong usage
+    """

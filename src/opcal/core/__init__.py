@@ -1,0 +1,1 @@
+"""The mathematics: plain arrays in, plain arrays out. NumPy and SciPy only."""

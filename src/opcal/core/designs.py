@@ -1,0 +1,213 @@
+"""Which item next: the designs "random", "kmeans" and "paper" (section 4.4 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from opcal.core.gp import PoolGP
+from opcal.core.medoids import cluster
+from opcal.core.method import Answers, BoolArray, Field, FloatArray, IntArray, Learner
+from opcal.core.paper import Paper, PaperLearner
+from opcal.core.rows import ClusterRows
+from opcal.core.truncnorm import moments
+
+NEVER = np.inf
+LAST = np.finfo(np.float64).max
+"""Score of an item about which nothing is left to learn: after all others, before those that are taken."""
+
+
+@dataclass(frozen=True)
+class Random:
+    """Uniformly at random, in one order fixed at the beginning."""
+
+    def begin(self, field: Field, learner: Learner) -> RandomChooser:
+        return RandomChooser(field.generator("random design").permutation(len(field.pool)))
+
+
+class RandomChooser:
+    def __init__(self, order: IntArray) -> None:
+        self.order = order
+        self.answers = Answers.none()
+
+    def tell(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def choose(self, k: int, pending: IntArray) -> IntArray:
+        free = ~taken(len(self.order), self.answers, pending)
+        return self.order[free[self.order]][:k]
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """Medoids of as many clusters as the budget has labels; without a budget, of those that hold no label yet."""
+
+    def begin(self, field: Field, learner: Learner) -> KMeansChooser:
+        return KMeansChooser(field)
+
+
+class KMeansChooser:
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.answers = Answers.none()
+
+    def tell(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def choose(self, k: int, pending: IntArray) -> IntArray:
+        used = taken(len(self.field.pool), self.answers, pending)
+        chosen = [j for j in self._for_budget if not used[j]][:k]
+        while len(chosen) < k and not used.all():
+            used[chosen] = True
+            chosen += self._medoids_of_empty(used, k - len(chosen))
+        return np.array(chosen, dtype=np.intp)
+
+    @cached_property
+    def _for_budget(self) -> IntArray:
+        """Medoids of `budget` clusters, the largest cluster's first, so that a prefix of the order is good as well."""
+        if self.field.budget is None:
+            return np.empty(0, dtype=np.intp)
+        found = cluster(self.field.pool.features, self.field.budget, self.field.generator("kmeans design"))
+        largest_first: IntArray = found.medoids[_by_size(found.assignment, len(found.medoids))]
+        return largest_first
+
+    def _medoids_of_empty(self, used: BoolArray, k: int) -> list[int]:
+        wanted = min(int(used.sum()) + k, len(used))
+        found = cluster(self.field.pool.features, wanted, self.field.generator(f"kmeans design {wanted}"))
+        empty = np.bincount(found.assignment[used], minlength=len(found.medoids)) == 0
+        fresh = [int(found.medoids[c]) for c in _by_size(found.assignment, len(found.medoids)) if empty[c]]
+        # Duplicates leave fewer clusters than wanted: then any free item serves as well as another.
+        return fresh[:k] or np.flatnonzero(~used)[:k].tolist()
+
+
+def _by_size(assignment: IntArray, n: int) -> IntArray:
+    return np.argsort(-np.bincount(assignment, minlength=n), kind="stable")
+
+
+@dataclass(frozen=True)
+class PaperSelection:
+    """The medoids first, then argmin |μ_tn − λ| / σ_tn, one at a time."""
+
+    threshold: float = 0.9
+
+    def begin(self, field: Field, learner: Learner) -> PaperChooser:
+        own = learner if isinstance(learner, PaperLearner) else Paper().begin(field)
+        return PaperChooser(own, self.threshold)
+
+
+class PaperChooser:
+    """Posterior and score of every pool item, kept up to date one answer at a time.
+
+    Only the touched cluster's scores change with a label; the next item is the least of the clusters' bests.
+    """
+
+    def __init__(self, learner: PaperLearner, threshold: float) -> None:
+        self.learner, self.threshold = learner, threshold
+        self.answers = Answers.none()
+        self.rows = ClusterRows(learner)
+        self._checkpoint = self._followed = 0
+        self._begin_again(0)
+
+    def tell(self, answers: Answers) -> None:
+        """Only remembered: the posterior follows when it is needed."""
+        self.answers = answers
+        if self.learner.answers is not answers:
+            self.learner.tell(answers)
+
+    def choose(self, k: int, pending: IntArray) -> IntArray:
+        self._follow()
+        saved: dict[int, _Saved] = {}
+        for j in pending:
+            self._expect(int(j), saved)
+        chosen: list[int] = []
+        while len(chosen) < k and (j := self._next()) is not None:
+            chosen.append(j)
+            if len(chosen) < k:
+                self._expect(j, saved)
+        for c, state in saved.items():
+            self._restore(c, state)
+        return np.array(chosen, dtype=np.intp)
+
+    def _follow(self) -> None:
+        """Add the answers that came since; all over again where the hyper-parameters changed."""
+        n = len(self.answers)
+        if self.learner.checkpoint(n) != self._checkpoint:
+            self._begin_again(n)
+        at = self.answers.positions[self._followed :]
+        residual = self.answers.correct[self._followed :] - self.learner.field.pool.confidence[at]
+        for j, y in zip(at.tolist(), residual.tolist(), strict=True):
+            c, row = self.rows.locate(j)
+            self.posteriors[c].add(row, y)
+            self._take(c, row)
+        self._followed = n
+
+    def _begin_again(self, n: int) -> None:
+        """New kernels; the labels that they were estimated on enter together, whatever calls brought them."""
+        kernels, self._checkpoint = self.learner.kernels(n), self.learner.checkpoint(n)
+        self.posteriors = [PoolGP(z, norms, k) for (z, norms), k in zip(self.rows, kernels, strict=True)]
+        self._free = [np.ones(len(p.points), dtype=bool) for p in self.posteriors]
+        self._best: list[tuple[float, int] | None] = [None] * len(self.posteriors)
+        at = self.answers.positions[: self._checkpoint]
+        residual = self.answers.correct[: self._checkpoint] - self.learner.field.pool.confidence[at]
+        for c, rows, told in self.rows.grouped(at):
+            self.posteriors[c].begin(rows, residual[told])
+            self._free[c][rows] = False
+        self._followed = self._checkpoint
+
+    def _expect(self, j: int, saved: dict[int, _Saved]) -> None:
+        c, row = self.rows.locate(j)
+        if c not in saved:
+            saved[c] = _Saved(self.posteriors[c].snapshot(), self._free[c].copy(), self._best[c])
+        self.posteriors[c].expect(row)
+        self._take(c, row)
+
+    def _restore(self, c: int, state: _Saved) -> None:
+        self.posteriors[c].restore(state.posterior)
+        self._free[c], self._best[c] = state.free, state.best
+
+    def _take(self, c: int, row: int) -> None:
+        self._free[c][row] = False
+        self._best[c] = None
+
+    def _next(self) -> int | None:
+        for c, row in enumerate(self.rows.medoids):
+            if self._free[c][row]:
+                return self.rows.position(c, row)
+        for c, best in enumerate(self._best):
+            if best is None:
+                self._best[c] = self._best_of(c)
+        # Ties between clusters go to the lowest pool position, as within one.
+        score, j = min(best for best in self._best if best is not None)
+        return j if score < NEVER else None
+
+    def _best_of(self, c: int) -> tuple[float, int]:
+        score = self._scores(c)
+        row = int(score.argmin())
+        return float(score[row]), self.rows.position(c, row)
+
+    def _scores(self, c: int) -> FloatArray:
+        """|μ_tn − λ| / σ_tn of the cluster's items; taken ones never win, nor does NaN."""
+        posterior = self.posteriors[c]
+        mean, sd = moments(self.rows.confidence[c] + posterior.mean, np.sqrt(posterior.variance))
+        if posterior.count == 0:
+            mean = self.rows.confidence[c]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            score = np.abs(mean - self.threshold) / sd
+        return np.where(self._free[c], np.where(score < LAST, score, LAST), NEVER)
+
+
+@dataclass(frozen=True)
+class _Saved:
+    posterior: tuple[FloatArray, FloatArray, int, int, int]
+    free: BoolArray
+    best: tuple[float, int] | None
+
+
+def taken(n: int, answers: Answers, pending: IntArray) -> BoolArray:
+    """Which of n items are answered or asked already."""
+    used = np.zeros(n, dtype=bool)
+    used[answers.positions] = True
+    used[pending] = True
+    return used

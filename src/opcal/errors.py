@@ -1,0 +1,80 @@
+"""Every refusal of opcal, drawn as one tree.
+
+OpcalError
+├── InvalidInput (also a ValueError)    what you passed cannot be used; nothing was changed
+│   ├── InvalidArray                    NaN, inf, wrong shape, wrong dtype, out of range, empty
+│   │   ├── LengthMismatch              arrays that should go together do not
+│   │   └── ProbabilitiesAsLogits       rows that sum to 1 were passed as logits
+│   ├── DuplicateIds                    two items carry the same id
+│   ├── UnknownLabel                    a label that the model does not know and that was not declared outside
+│   ├── UnknownItem                     a position or an id that the pool does not have
+│   ├── UnknownOption                   a setting or a value of a setting that does not exist
+│   └── IncompatiblePool                a pool of another model
+├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
+├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
+├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
+├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
+└── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
+"""
+
+from __future__ import annotations
+
+
+class OpcalError(Exception):
+    """The root of all errors that opcal raises on purpose."""
+
+
+class InvalidInput(OpcalError, ValueError):
+    """What was passed cannot be used; nothing was changed."""
+
+
+class InvalidArray(InvalidInput):
+    """An array has the wrong shape, dtype, range or content."""
+
+
+class LengthMismatch(InvalidArray):
+    """Arrays that should go together have different lengths."""
+
+
+class ProbabilitiesAsLogits(InvalidArray):
+    """Rows that lie in [0, 1] and sum to 1 were passed as logits."""
+
+
+class DuplicateIds(InvalidInput):
+    """Two items carry the same id."""
+
+
+class UnknownLabel(InvalidInput):
+    """A label that is not among the model's classes and was not declared `opcal.OUTSIDE`."""
+
+
+class UnknownItem(InvalidInput):
+    """A position or an id that the pool does not have."""
+
+
+class UnknownOption(InvalidInput):
+    """A setting, or a value of a setting, that does not exist."""
+
+
+class IncompatiblePool(InvalidInput):
+    """A pool of another model: other number of features or classes."""
+
+
+class ConflictingAnswer(OpcalError, ValueError):
+    """An item was told twice with different answers."""
+
+
+class NotBegun(OpcalError, ValueError, AttributeError):
+    """The calibrator has seen no pool yet."""
+
+
+class PoolError(OpcalError, OSError):
+    """A stored pool is missing, broken or of an unknown version."""
+
+
+class ArtifactError(OpcalError, ValueError):
+    """A stored calibrator is missing, broken or of an unknown version."""
+
+
+class MissingDependency(OpcalError, ImportError):
+    """An optional package is not installed."""

@@ -1,0 +1,1 @@
+"""What a person sees of a calibration: figures now, the report page later."""
