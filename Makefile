@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared lint format bench clean
+.PHONY: demo test test-shared lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -27,6 +27,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+bench-efficacy: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/efficacy.py --data $(SHARED)/bench $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -2,10 +2,10 @@
 
     python bench/efficacy.py --data ../shared/bench --splits 10 --shares .02 .05 .1 1 --out docs
 
-Each .npz file of the folder holds features, labels and logits (or head_weight and head_bias). A split is half pool, half
-unseen test. Runs are kept in OUT/efficacy.jsonl: what is there is not run again, so a stopped bench goes on. Then the
-table OUT/efficacy.md and the plot OUT/images/efficacy.png are written. `authors_gp.py` in the data folder is the
-authors' own Gaussian process; without it, ratios are to `paper, random labels`.
+Each .npz file of the folder holds features, labels and logits (or head_weight and head_bias). A split is half pool,
+half unseen test. Runs are kept in OUT/efficacy.jsonl: what is there is not run again, so a stopped bench goes on.
+Then the table OUT/efficacy.md and the plot OUT/images/efficacy.png are written. `authors_gp.py` in the data folder is
+the authors' own Gaussian process; without it, ratios are to `paper, random labels`.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ def markdown(results: dict[str, Any]) -> str:
     lines = [
         "# Speed",
         "",
-        f"`make bench` on {platform.machine()}, Python {platform.python_version()}, {date.today()}; one process, one thread,",
-        "CPU time. Ratios are of rivals run in the same process; absolute times depend on the machine.",
+        f"`make bench` on {platform.machine()}, Python {platform.python_version()}, {date.today()}; one process,",
+        "one thread, CPU time. Ratios are of rivals run in the same process.",
     ]
     for part, values in results.items():
         lines += ["", f"## {TITLES[part]}", "", "| figure | value |", "|---|---|"]

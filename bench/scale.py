@@ -54,7 +54,7 @@ def anonymous_bytes() -> int:
 
 
 def labelled(pool: opcal.Pool, labels: int) -> dict[str, Any]:
-    """begin, then labels one by one through ask and tell; three of four predictions are right, wrong in some clusters."""
+    """begin, then labels one by one through ask and tell; about three of four predictions are right."""
     right = (pool.predicted + np.arange(len(pool)) % 7) % 4 > 0
     with PeakMemory() as memory:
         started = time.process_time()

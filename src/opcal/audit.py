@@ -23,17 +23,22 @@ class AuditWalk:
         """How far the walk has come when so many questions were asked in all."""
         return int(self.share * questions + 1e-9)
 
-    def draw(self, k: int, asked: int, known: Callable[[int], bool], drawn: BoolArray) -> list[int]:
-        """The audit items among the next k questions; marks in `drawn` [N] all that the walk has passed."""
+    def draw(self, k: int, asked: int, known: Callable[[int], bool]) -> tuple[list[int], int]:
+        """The audit items among the next k questions and how far the walk comes with them; nothing is changed yet."""
         questions: list[int] = []
+        at = self.walked
         end = len(self.permutation) if self.share == 1 else min(self.due(asked + k), len(self.permutation))
-        while self.walked < end and len(questions) < k:
-            position = int(self.permutation[self.walked])
-            drawn[position] = True
+        while at < end and len(questions) < k:
+            position = int(self.permutation[at])
             if not known(position):
                 questions.append(position)
-            self.walked += 1
-        return questions
+            at += 1
+        return questions, at
+
+    def go_on(self, to: int, drawn: BoolArray) -> None:
+        """Mark in `drawn` [N] all that the walk passes."""
+        drawn[self.permutation[self.walked : to]] = True
+        self.walked = to
 
     def weave(self, chosen: list[int], audit: list[int], asked: int) -> list[int]:
         """Both in one batch, audit items where their share falls due, so that every prefix holds its part of them."""

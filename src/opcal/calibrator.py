@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -12,11 +15,10 @@ from opcal._threads import one_thread
 from opcal.answers import AnswerBook
 from opcal.audit import AuditWalk
 from opcal.core.costs import Costs
-from opcal.core.designs import KMeans, PaperSelection, Random
 from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Method
 from opcal.core.posterior import Posterior
 from opcal.errors import IncompatiblePool, InvalidInput, NotBegun, UnknownOption
-from opcal.methods import method_named
+from opcal.methods import design_named, method_named
 from opcal.pool import Pool
 
 
@@ -63,8 +65,8 @@ class OperationalCalibrator(Params):
 
     def begin(self, pool: Pool, budget: int | None = None) -> Self:
         """Look at the unlabelled pool. `budget` is the number of labels that `ask` may ask for in all."""
-        self._forget(pool, budget)
-        with one_thread():
+        with self._all_or_nothing(), one_thread():
+            self._forget(pool, budget)
             self._chooser()
         return self
 
@@ -78,13 +80,14 @@ class OperationalCalibrator(Params):
         audit: ArrayLike | None = None,
     ) -> Self:
         """Learn from labels that you already have: `begin` and `tell` in one, without asking."""
-        self._forget(pool, None)
-        return self.tell(positions, labels, correct=correct, audit=audit)
+        with self._all_or_nothing():
+            self._forget(pool, None)
+            return self.tell(positions, labels, correct=correct, audit=audit)
 
     def ask(self, k: int = 1) -> IntArray:
         """The next k pool positions to label, good as one batch and none twice; fewer when budget or pool end."""
         self._begun()
-        if not isinstance(k, (int, np.integer)) or k < 0:
+        if not _whole(k) or k < 0:
             raise InvalidInput(f"k is {k!r}: expected how many items to ask for, a whole number of 0 or more")
         with one_thread():
             return self._ask(min(int(k), self._left()))
@@ -117,7 +120,8 @@ class OperationalCalibrator(Params):
         """Confidence with its own uncertainty: `.mean .sd .interval(.9) .above(.9) .sample(100)`."""
         self._begun()
         self._same_model(pool)
-        return self.learner_.predict(pool.outputs)
+        with one_thread():
+            return self.learner_.predict(pool.outputs)
 
     @property
     def answers_(self) -> Answers:
@@ -142,18 +146,30 @@ class OperationalCalibrator(Params):
     def threshold_(self) -> float:
         """The λ in force: from `costs` where given, else `threshold`."""
         if self.costs is None:
-            return float(self.threshold)
+            return _share("threshold", self.threshold)
         return (self.costs if isinstance(self.costs, Costs) else Costs(self.costs)).threshold
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A refusal leaves all as it was: what is known of a pool lies in attributes that `_forget` replaces."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     def _forget(self, pool: Pool, budget: int | None) -> None:
         if not isinstance(pool, Pool):
             raise InvalidInput(
                 f"pool is a {type(pool).__name__}: expected an opcal.Pool, e.g. Pool.from_arrays(features=z, logits=h)"
             )
-        if budget is not None and (not isinstance(budget, (int, np.integer)) or budget < 1):
+        if budget is not None and (not _whole(budget) or budget < 1):
             raise InvalidInput(f"budget is {budget!r}: expected a number of labels, 1 or more, or None")
         budget = None if budget is None else min(int(budget), len(pool))
-        method, design = method_named(self.method), self._design()
+        method = method_named(self.method)
+        design = design_named(self.design, self.threshold_, method)
         field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
         learner = method.begin(field)
         self.pool_, self.field_, self.learner_ = pool, field, learner
@@ -162,34 +178,13 @@ class OperationalCalibrator(Params):
         self._book = AnswerBook(pool)
         self._pending: dict[int, None] = {}
         self._asked = 0
-        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), self.audit)
-
-    def _design(self) -> Design:
-        if not isinstance(self.design, str):
-            if not callable(getattr(self.design, "begin", None)):
-                raise UnknownOption(
-                    f"design is {self.design!r}: expected a name or an object with begin(field, learner)"
-                )
-            return self.design
-        if not 0 <= self.threshold_ <= 1:
-            raise UnknownOption(f"threshold is {self.threshold!r}: expected a confidence in [0, 1]")
-        known: dict[str, Design] = {
-            "auto": PaperSelection(self.threshold_),
-            "paper": PaperSelection(self.threshold_),
-            "kmeans": KMeans(),
-            "random": Random(),
-        }
-        if self.design not in known:
-            raise UnknownOption(f"design is {self.design!r}: known are {', '.join(known)}")
-        return known[self.design]
+        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
 
     def _clusters(self, n: int, budget: int | None) -> int:
-        if not 0 <= self.audit <= 1:
-            raise UnknownOption(f"audit is {self.audit!r}: expected a share in [0, 1]")
         if self.n_clusters == "auto":
             wanted = 10 if n < 1000 else 30
             return max(1, min(wanted, n, n if budget is None else budget // 2))
-        if not isinstance(self.n_clusters, (int, np.integer)) or self.n_clusters < 1:
+        if not _whole(self.n_clusters) or int(self.n_clusters) < 1:
             raise UnknownOption(f'n_clusters is {self.n_clusters!r}: expected "auto" or a number of 1 or more')
         return min(int(self.n_clusters), n)
 
@@ -208,12 +203,13 @@ class OperationalCalibrator(Params):
     def _ask(self, k: int) -> IntArray:
         if k == 0:
             return np.empty(0, dtype=np.intp)
-        audit = self._walk.draw(k, self._asked, self._known, self._book.drawn)
+        audit, walked = self._walk.draw(k, self._asked, self._known)
         chooser = self._chooser()
         chooser.tell(self._book.answers)
         waiting = np.array([*self._pending, *audit], dtype=np.intp)
         chosen = chooser.choose(k - len(audit), waiting) if k > len(audit) else waiting[:0]
         asked = self._walk.weave(chosen.tolist(), audit, self._asked)
+        self._walk.go_on(walked, self._book.drawn)
         self._pending.update(dict.fromkeys(asked))
         self._asked += len(asked)
         return np.array(asked, dtype=np.intp)
@@ -239,8 +235,18 @@ def _layout(pool: Pool) -> str:
     return f"{pool.features.shape[1]} features and {logits}"
 
 
+def _whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _share(name: str, value: float) -> float:
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise UnknownOption(f"{name} is {value!r}: expected a number in [0, 1]")
+    return float(value)
+
+
 def _seed(random_state: int | np.random.Generator | None) -> int:
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+    if isinstance(random_state, (int, np.integer)) and _whole(random_state):
         if random_state < 0:
             raise UnknownOption(f"random_state is {random_state}: expected 0 or more")
         return int(random_state)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist, pdist
 
-from opcal.core.kernels import centre, median_distance, squared_distances, squared_distances_to
+from opcal.core.kernels import centre, median_distance, rbf, squared_distances, squared_distances_to
 
 
 def rows(n, d, seed=0):
@@ -77,3 +77,21 @@ def test_the_median_distance_does_not_move_with_the_mean():
 )
 def test_duplicates_do_not_count_for_the_median_distance_and_without_two_distinct_rows_it_is_zero(x, expected):
     assert median_distance(x, np.random.default_rng(0)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tight_groups_far_from_the_centre_keep_their_relative_accuracy(dtype):
+    r = np.random.default_rng(5)
+    x = 3 * r.standard_normal((4, 30))[r.integers(0, 4, 300)] + 1e-3 * r.standard_normal((300, 30))
+    x = np.vstack([x, x[:50]]).astype(dtype)
+    exact = cdist(x.astype(np.float64), x.astype(np.float64), "sqeuclidean")
+    d2 = squared_distances(x, x)
+    np.testing.assert_allclose(d2, exact, rtol=1e-5 if dtype is np.float32 else 1e-9)
+    np.testing.assert_array_equal(d2 == 0, exact == 0)
+
+
+def test_the_kernel_is_one_at_distance_zero_and_exp_of_minus_a_half_at_its_length():
+    for dtype in (np.float32, np.float64):
+        kernel = rbf(np.array([0, 9, 36], dtype), 3.0)
+        assert kernel.dtype == dtype
+        np.testing.assert_allclose(kernel, np.exp([0, -0.5, -2]), rtol=1e-6)

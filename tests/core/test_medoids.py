@@ -130,3 +130,54 @@ def test_new_rows_go_where_the_same_pool_rows_went():
 def test_the_same_seed_gives_the_same_medoids():
     x, _ = groups(500, 6)
     np.testing.assert_array_equal(cluster(x, 20, rng(9)).medoids, cluster(x, 20, rng(9)).medoids)
+
+
+def test_heavy_tails_are_not_missed_by_the_sample(monkeypatch):
+    x = rng(6).standard_normal((1500, 6)) / np.sqrt(rng(7).chisquare(1, 1500))[:, None]
+    exact = cluster(x, 8, rng(0)).loss
+    monkeypatch.setattr(medoids, "WHOLE", 200)
+    monkeypatch.setattr(medoids, "JUDGES", 900)
+    assert cluster(x, 8, rng(0)).loss <= 1.02 * exact
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_row_gets_the_same_cluster_alone_in_any_company_and_in_any_precision(dtype):
+    # Corners of a cube: nearly every row lies as near to one medoid as to another.
+    x = rng(8).integers(0, 2, (700, 12)).astype(dtype)
+    found = cluster(x, 9, rng())
+    exact = cdist(x.astype(np.float64), x[found.medoids].astype(np.float64), "sqeuclidean").round(9).argmin(1)
+    at_distance = cdist(x.astype(np.float64), x[found.medoids].astype(np.float64))
+    chosen = at_distance[np.arange(700), found.assignment]
+    np.testing.assert_allclose(chosen, at_distance[np.arange(700), exact])
+    np.testing.assert_array_equal(np.concatenate([found.assign(row[None]) for row in x]), found.assignment)
+    np.testing.assert_array_equal(found.assign(x.astype(np.float64)), found.assignment)
+    np.testing.assert_array_equal(found.assign(np.asfortranarray(x)), found.assignment)
+    np.testing.assert_array_equal(found.assign(x[100:137]), found.assignment[100:137])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_duplicates_of_a_medoid_go_to_it_though_another_is_close(dtype):
+    x = (1000 + np.repeat(rng(9).standard_normal((40, 5)), 3, axis=0)).astype(dtype)
+    x[::3] += dtype(1e-3)
+    found = cluster(x, 60, rng())
+    same = (x[:, None] == x[found.medoids][None]).all(-1)
+    copies = same.any(1)
+    np.testing.assert_array_equal(found.assignment[copies], same[copies].argmax(1))
+
+
+def test_moving_all_features_by_a_thousand_leaves_the_clusters_alone_in_float32():
+    x, _ = groups(600, 6, 16, seed=3)
+    x = np.round(x * 64) / 64  # so that adding 1,000 is exact in float32
+    near, far = cluster(x.astype(np.float32), 6, rng(1)), cluster((x + 1000).astype(np.float32), 6, rng(1))
+    np.testing.assert_array_equal(near.assignment, far.assignment)
+    assert far.loss == pytest.approx(near.loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [300, 900])
+def test_the_loss_is_the_sum_of_distances_to_the_assigned_medoids(monkeypatch, n):
+    monkeypatch.setattr(medoids, "WHOLE", 400)
+    x = rng(2).standard_normal((n, 7))
+    found = cluster(x, 11, rng())
+    assert found.loss == pytest.approx(cdist(x, x[found.medoids]).min(1).sum())
+    np.testing.assert_array_equal(found.medoids, np.unique(found.medoids))
+    np.testing.assert_allclose(found.points + found.centre, x[found.medoids])

@@ -15,6 +15,8 @@ from opcal.core.rows import ClusterRows
 from opcal.core.truncnorm import moments
 
 NEVER = np.inf
+TINY = 1e-150
+"""A smaller standard deviation counts as none."""
 LAST = np.finfo(np.float64).max
 """Score of an item about which nothing is left to learn: after all others, before those that are taken."""
 
@@ -108,6 +110,7 @@ class PaperChooser:
         self.answers = Answers.none()
         self.rows = ClusterRows(learner)
         self._checkpoint = self._followed = 0
+        self._medoids: list[tuple[int, int]] = []
         self._begin_again(0)
 
     def tell(self, answers: Answers) -> None:
@@ -142,6 +145,8 @@ class PaperChooser:
             self.posteriors[c].add(row, y)
             self._take(c, row)
         self._followed = n
+        if self._medoids:
+            self._medoids = [(c, row) for c, row in self._medoids if self._free[c][row]]
 
     def _begin_again(self, n: int) -> None:
         """New kernels; the labels that they were estimated on enter together, whatever calls brought them."""
@@ -149,6 +154,7 @@ class PaperChooser:
         self.posteriors = [PoolGP(z, norms, k) for (z, norms), k in zip(self.rows, kernels, strict=True)]
         self._free = [np.ones(len(p.points), dtype=bool) for p in self.posteriors]
         self._best: list[tuple[float, int] | None] = [None] * len(self.posteriors)
+        self._medoids = list(enumerate(self.rows.medoids))
         at = self.answers.positions[: self._checkpoint]
         residual = self.answers.correct[: self._checkpoint] - self.learner.field.pool.confidence[at]
         for c, rows, told in self.rows.grouped(at):
@@ -172,7 +178,7 @@ class PaperChooser:
         self._best[c] = None
 
     def _next(self) -> int | None:
-        for c, row in enumerate(self.rows.medoids):
+        for c, row in self._medoids:
             if self._free[c][row]:
                 return self.rows.position(c, row)
         for c, best in enumerate(self._best):
@@ -193,9 +199,8 @@ class PaperChooser:
         mean, sd = moments(self.rows.confidence[c] + posterior.mean, np.sqrt(posterior.variance))
         if posterior.count == 0:
             mean = self.rows.confidence[c]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            score = np.abs(mean - self.threshold) / sd
-        return np.where(self._free[c], np.where(score < LAST, score, LAST), NEVER)
+        score = np.abs(mean - self.threshold) / np.maximum(sd, TINY)
+        return np.where(self._free[c], np.where(sd > TINY, score, LAST), NEVER)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from opcal.core.method import FloatArray, IntArray
 
 NOISE_FLOOR = 1e-10
 """Times a²: without any noise, two labels at the same point divide by zero."""
+LEAST = -80.0
+"""exp of less underflows in float32, which NumPy may report; below e^-80 nothing is near anyway."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class Kernel:
     def of(self, d2: FloatArray) -> FloatArray:
         """k at squared distances; overwrites them."""
         d2 *= -0.5 / self.length**2
-        # exp of less underflows in float32, which NumPy may report; below e^-80 nothing is near anyway.
-        np.maximum(d2, -80.0, out=d2)
+        np.maximum(d2, LEAST, out=d2)
         np.exp(d2, out=d2)
         d2 *= self.amplitude
         return d2
@@ -63,11 +64,15 @@ class PoolGP:
         self.blocks: list[FloatArray] = []
         self.count = 0
         self._filled = 0
+        self._halves = norms * norms.dtype.type(0.5 / kernel.length**2)
+        # Expanded squares are off by about eps ‖z‖²; where that cannot be seen in k, near-duplicates need no repair.
+        rounding = float(self._halves.max(initial=0.0)) * np.finfo(points.dtype).eps
+        self._safe = rounding < (1e-6 if points.dtype == np.float32 else 1e-12)
 
     def add(self, j: int, y: float) -> None:
         """A label at row j with residual y."""
         s = float(np.sqrt(max(self.variance[j], 0.0) + self.kernel.floored_noise))
-        r = self.kernel.of(squared_distances_to(self.points, self.norms, self.points[j]))
+        r = self._covariances(j)
         for block in self._rows():
             r -= block[:, j] @ block
         r /= s
@@ -76,9 +81,27 @@ class PoolGP:
         np.maximum(self.variance, 0.0, out=self.variance)
         self._append(r)
 
+    def _covariances(self, j: int | IntArray) -> FloatArray:
+        """k(x_j, X): [n] for one row, [t, n] for several."""
+        x = self.points[j]
+        if not self._safe:
+            one = x.ndim == 1
+            return self.kernel.of(
+                squared_distances_to(self.points, self.norms, x) if one else squared_distances(x, self.points)
+            )
+        exponent: FloatArray = x @ self.points.T
+        exponent *= 1 / self.kernel.length**2
+        exponent -= self._halves
+        exponent -= self._halves[j][..., None]
+        np.minimum(exponent, 0.0, out=exponent)
+        np.maximum(exponent, LEAST, out=exponent)
+        np.exp(exponent, out=exponent)
+        exponent *= self.kernel.amplitude
+        return exponent
+
     def begin(self, rows: IntArray, y: FloatArray) -> None:
         """The first labels, all at once: V = L⁻¹ k(X_labelled, X) by one matrix product, as if added one by one."""
-        k = self.kernel.of(squared_distances(self.points[rows], self.points))
+        k = self._covariances(rows)
         root = inverse_root(k[:, rows], self.kernel)
         v = root.T.astype(k.dtype) @ k
         self.mean += (root.T @ y) @ v
@@ -134,7 +157,7 @@ class Fitted:
         exponent = rows @ (self.points * scale).T
         exponent -= (0.5 * scale) * norms[:, None]
         exponent -= (0.5 * scale) * np.einsum("ij,ij->i", self.points, self.points)
-        np.clip(exponent, -80.0, 0.0, out=exponent)
+        np.clip(exponent, LEAST, 0.0, out=exponent)
         np.exp(exponent, out=exponent)
         exponent *= self.kernel.amplitude
         return exponent

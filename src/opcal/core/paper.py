@@ -39,7 +39,7 @@ class Paper:
     def begin(self, field: Field) -> PaperLearner:
         if self.hyperparameters not in ("likelihood", "fixed"):
             raise UnknownOption(f'hyperparameters is {self.hyperparameters!r}: expected "likelihood" or "fixed"')
-        if not 0 <= self.noise < np.inf:
+        if not isinstance(self.noise, (int, float)) or not 0 <= self.noise < np.inf:
             raise UnknownOption(f"noise is {self.noise!r}: expected a variance, 0 or more")
         return PaperLearner(self, field)
 

@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import betainc, betaincinv, ndtr
 
+from opcal.core.checks import within
 from opcal.core.method import FloatArray
+from opcal.errors import InvalidInput, UnknownOption
 
 
 class Marginal(Protocol):
@@ -57,14 +59,24 @@ class Posterior:
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of the central interval that holds `level` of each item's posterior."""
-        tail = (1 - level) / 2
+        tail = (1 - within(level, "level", 0, 1, below=True)) / 2
         return self.marginal.quantile(tail), self.marginal.quantile(1 - tail)
 
     def above(self, threshold: float) -> FloatArray:
         """P(confidence >= threshold) for each item."""
-        return 1 - self.marginal.cdf(np.nextafter(threshold, 0))
+        below = np.nextafter(within(threshold, "threshold", 0, 1), 0)
+        return 1 - self.marginal.cdf(below) if below > 0 else np.ones(len(self))
 
     def sample(self, n: int = 100, random_state: int | np.random.Generator | None = 0) -> FloatArray:
         """Joint draws of all confidences, [n, N]."""
-        normal = self.draws(n, np.random.default_rng(random_state))
+        if not isinstance(n, (int, np.integer)) or n < 0:
+            raise InvalidInput(f"n is {n!r}: expected how many draws to make, a whole number of 0 or more")
+        normal = self.draws(int(n), _generator(random_state))
         return np.clip(self.marginal.quantile(ndtr(normal)), 0.0, 1.0)
+
+
+def _generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise UnknownOption(f"random_state is {random_state!r}: expected a whole number of 0 or more") from error

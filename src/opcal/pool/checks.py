@@ -49,7 +49,7 @@ def numeric(name: str, values: ArrayLike) -> NDArray[Any]:
 def as_array(name: str, values: Any) -> NDArray[Any]:
     if isinstance(values, np.memmap):
         return values
-    if np.ma.is_masked(values):
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InvalidArray(f"{name} has masked entries: leave those rows out or fill them, e.g. {name}.filled(np.nan)")
     try:
         return np.asarray(values)

@@ -42,7 +42,7 @@ def pool_from_file(path: Path, **options: Any) -> Pool:
         known = ".npz, .npy, " + ", ".join(readers)
         remedy = "open it with Pool.open" if (path / "pool.json").exists() else f"known are {known}"
         raise UnknownOption(f"{path.name}: cannot read {suffix or 'what has no suffix'}; {remedy}")
-    return pool_from_table(_read(path, readers[suffix]), **options)
+    return pool_from_table(_read(path, lambda p: _sound(readers[suffix](p))), **options)
 
 
 def _read(path: Path, reader: Callable[[Path], Any]) -> Any:
@@ -73,6 +73,13 @@ def _arrow(path: Path) -> pa.Table:
         except pa.ArrowInvalid:
             source.seek(0)
             return pa.ipc.open_stream(source).read_all()
+
+
+def _sound(table: pa.Table) -> pa.Table:
+    """Texts and names that are not UTF-8, or offsets that lead out of the file, would fail later without a name."""
+    table.validate(full=True)
+    names: list[str] = table.column_names
+    return table.rename_columns(names)
 
 
 def _csv(path: Path, options: dict[str, Any]) -> pa.Table:

@@ -81,11 +81,12 @@ def _index_of(name: str, row: int, value: Any, index: Mapping[str, int] | None) 
 
 def _whole(name: str, array: NDArray[Any], n_classes: int | None) -> IntArray:
     numbers = array.astype(np.int8) if array.dtype.kind == "b" else array
-    if not (whole := numbers == np.round(numbers)).all():  # false for NaN too
+    if numbers.dtype.kind == "f" and not (whole := numbers == np.round(numbers)).all():  # false for NaN too
         row = int(np.flatnonzero(~whole)[0])
         raise UnknownLabel(f"{name}[{row}] is {numbers[row]:g}: expected a whole class index")
-    bad = (numbers < OUTSIDE) | (numbers >= (MANY if n_classes is None else n_classes))
-    if bad.any():
+    end = MANY if n_classes is None else n_classes
+    if numbers.min() < OUTSIDE or numbers.max() >= end:
+        bad = (numbers < OUTSIDE) | (numbers >= end)
         row = int(np.flatnonzero(bad)[0])
         known = f"0 to {n_classes - 1}" if n_classes is not None else "0 or higher"
         raise UnknownLabel(
@@ -161,8 +162,8 @@ def positions(name: str, values: Any, n: int) -> IntArray:
             f"{name} holds {array.dtype} of shape {array.shape}: expected whole numbers in one dimension, "
             "as ask() gives; for ids use pool.positions(ids)"
         )
-    bad = (array < 0) | (array >= n)
-    if bad.any():
+    if array.min() < 0 or array.max() >= n:
+        bad = (array < 0) | (array >= n)
         raise UnknownItem(f"{name} holds {array[bad][0]}, which is not in the pool: its {n} items are 0 to {n - 1}")
     return array.astype(np.intp)
 

@@ -6,7 +6,7 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,14 +17,16 @@ except ImportError:  # Windows: two savings at once are not told apart there
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, check: Callable[[Path], None]) -> Iterator[Path]:
     """A new folder that takes the place of `path` once the block has ended well.
 
+    `check(path)` may refuse what lies there; no other saving is between its renames meanwhile.
     A crash leaves the old folder or the new one; between the two renames the old one lies at `previous(path)`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f".{path.name}.writing-{secrets.token_hex(4)}"
     with _locked(path.parent):
+        check(path)
         _sweep(path)
         folder.mkdir()
         held = _lock(folder)

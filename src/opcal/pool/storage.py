@@ -23,9 +23,8 @@ FILES = {"pool.json", "items.parquet", "features.npy", "logits.npy", "head_weigh
 
 def save_pool(pool: Pool, path: Path) -> Path:
     place = path.resolve()  # through a link, so that the folder is replaced and not the link
-    _refuse_what_is_no_pool(place)
     items = _items(pool)
-    with replacing(place) as folder:
+    with replacing(place, _refuse_what_is_no_pool) as folder:
         _write_array(folder / "features.npy", pool.features)
         if pool.logits is not None:
             _write_array(folder / "logits.npy", pool.logits)
@@ -41,30 +40,26 @@ def save_pool(pool: Pool, path: Path) -> Path:
 def open_pool(path: Path) -> Pool:
     """Begin again where another process has replaced the pool meanwhile: files of two pools are never mixed."""
     while True:
-        place = _place(path)
-        before = _identity(place)
+        found = _found(path)
         try:
-            pool = _read(place)
+            pool = _read(found[0])
         except PoolError:
-            if _identity(_place(path)) == before:
+            if _found(path) == found:
                 raise
             continue
-        if _identity(_place(path)) == before:
+        if _found(path) == found:
             return pool
 
 
-def _place(path: Path) -> Path:
-    """Where the pool lies; a crash between the two renames of a saving leaves the old one aside."""
+def _found(path: Path) -> tuple[Path, tuple[int, int, int] | None]:
+    """Where the pool lies and which folder that is; a crash between a saving's two renames leaves the old one aside."""
     aside = previous(path.resolve())
-    return aside if aside.exists() and not path.exists() else path
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
+    place = aside if aside.exists() and not path.exists() else path
     try:
-        found = path.stat()
+        found = place.stat()
     except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+        return place, None
+    return place, (found.st_dev, found.st_ino, found.st_mtime_ns)
 
 
 def _refuse_what_is_no_pool(path: Path) -> None:

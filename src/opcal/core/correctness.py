@@ -1,0 +1,221 @@
+"""Right or wrong only: a Gaussian process on the log-odds of being right (method.md §2).
+
+m = ½s + g, s = logit c clipped to ±6, g ~ GP(0, 1 + ¼ss' + tt'/4 + a²K + ½[ŷ = ŷ']), t the prototypes' margin of ŷ.
+Laplace's approximation at each amplitude a; the average is weighted by its evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.special import expit, log_expit, logit
+
+from opcal.core.embedding import Embedding, FieldKernel, Preparation, Seen, prepared
+from opcal.core.kernels import chunks
+from opcal.core.method import Answers, Field, FloatArray, Outputs
+from opcal.core.posterior import Beta, Posterior
+from opcal.core.spread import through_logistic
+
+AMPLITUDES = (0.25, 0.5, 1.0)
+SLOPE = 0.5
+EXTREME = 6.0
+SAME_PREDICTION = 0.5
+NEWTON_STEPS = 50
+SETTLED = 1e-10
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """Looks only at which predictions are right."""
+
+    amplitudes: tuple[float, ...] = AMPLITUDES
+
+    def begin(self, field: Field) -> CorrectnessLearner:
+        return CorrectnessLearner(self, prepared(field))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the process sees of n items."""
+
+    seen: Seen
+    s: FloatArray  # [n], clipped log-odds of the model's confidence
+    t: FloatArray  # [n], S_ŷ minus the best other S, mean of both spaces
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Mode and curvature at one amplitude."""
+
+    amplitude: float
+    slope: FloatArray  # [n], I − σ(m)
+    root: FloatArray  # [n], √W
+    lower: FloatArray  # [n, n], LLᵀ = I + √W C √W
+    evidence: float
+
+
+def inputs(seen: Seen, confidence: FloatArray) -> Inputs:
+    s = np.clip(logit(np.clip(confidence, 1e-12, 1 - 1e-12)), -EXTREME, EXTREME)
+    return Inputs(seen, s, 0.5 * (margin(seen.near_b, seen) + margin(seen.near_z, seen)))
+
+
+def margin(scores: FloatArray, seen: Seen) -> FloatArray:
+    """S_ŷ minus the largest other S [n]."""
+    at, others = (np.arange(len(seen)), seen.predicted), scores.copy()
+    others[at] = -np.inf
+    gap: FloatArray = (scores[at] - others.max(1)).astype(np.float64)
+    return gap
+
+
+def covariance(kernel: FieldKernel, amplitude: float, x: Inputs, y: Inputs) -> FloatArray:
+    """[n, m]."""
+    c = amplitude**2 * kernel(x.seen, y.seen).astype(np.float64)
+    c += 1 + 0.25 * np.outer(x.s, y.s) + 0.25 * np.outer(x.t, y.t)
+    c += SAME_PREDICTION * (x.seen.predicted[:, None] == y.seen.predicted)
+    return c
+
+
+def own_variance(kernel: FieldKernel, amplitude: float, x: Inputs) -> FloatArray:
+    own: FloatArray = (amplitude**2 * kernel.diagonal(x.seen) + 1 + 0.25 * (x.s**2 + x.t**2) + SAME_PREDICTION).astype(
+        np.float64
+    )
+    return own
+
+
+def laplace(amplitude: float, c: FloatArray, prior_mean: FloatArray, right: FloatArray) -> Laplace:
+    """Newton's method for the mode, halving steps that lose (Rasmussen & Williams, algorithm 3.1)."""
+    a, best = np.zeros(len(right)), -np.inf
+    direction = a
+    for _ in range(NEWTON_STEPS):
+        step = 1.0
+        while _objective(c, prior_mean, right, a + step * direction) < best - 1e-12 and step > 1e-6:
+            step /= 2
+        a = a + step * direction
+        value = _objective(c, prior_mean, right, a)
+        if value - best < SETTLED:
+            break
+        best = value
+        direction = _newton(c, prior_mean, right, a)[0] - a
+    _, root, lower = _newton(c, prior_mean, right, a)
+    slope = right - expit(prior_mean + c @ a)
+    evidence = _objective(c, prior_mean, right, a) - float(np.log(lower.diagonal()).sum())
+    return Laplace(amplitude, slope, root, lower, evidence)
+
+
+def _objective(c: FloatArray, prior_mean: FloatArray, right: FloatArray, a: FloatArray) -> float:
+    g = c @ a
+    signs = np.where(right, 1.0, -1.0)
+    return float(log_expit(signs * (prior_mean + g)).sum() - 0.5 * a @ g)
+
+
+def _newton(c: FloatArray, prior_mean: FloatArray, right: FloatArray, a: FloatArray) -> tuple[FloatArray, ...]:
+    g = c @ a
+    p = expit(prior_mean + g)
+    root = np.sqrt(np.maximum(p * (1 - p), 1e-12))
+    lower = np.linalg.cholesky(np.eye(len(a)) + root[:, None] * c * root)
+    b = root**2 * g + right - p
+    return b - root * cho_solve((lower, True), root * (c @ b)), root, lower
+
+
+class CorrectnessLearner:
+    def __init__(self, settings: Correctness, preparation: Preparation) -> None:
+        self.settings, self.preparation = settings, preparation
+        self.answers = Answers.none()
+        self._scorer: Scorer | None = None
+
+    def tell(self, answers: Answers) -> None:
+        if len(answers) != len(self.answers):
+            self._scorer = None
+        self.answers = answers
+
+    def predict(self, rows: Outputs) -> Posterior:
+        if self._scorer is None:
+            self._scorer = self._fit()
+        return self._scorer.posterior(rows)
+
+    def _fit(self) -> Scorer:
+        positions = self.answers.positions
+        known = inputs(self.preparation.see(positions), self.preparation.field.pool.confidence[positions])
+        fits = tuple(self._laplace(known, a) for a in self.settings.amplitudes)
+        evidence = np.array([fit.evidence for fit in fits])
+        weights = np.exp(evidence - evidence.max())
+        return Scorer(self.preparation.embedding, self.preparation.kernel, known, fits, weights / weights.sum())
+
+    def _laplace(self, known: Inputs, amplitude: float) -> Laplace:
+        c = covariance(self.preparation.kernel, amplitude, known, known)
+        return laplace(amplitude, c, SLOPE * known.s, self.answers.correct.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A fitted method: scoring is a pure function of it and the rows."""
+
+    embedding: Embedding
+    kernel: FieldKernel
+    known: Inputs
+    fits: tuple[Laplace, ...]
+    weights: FloatArray
+
+    def posterior(self, rows: Outputs) -> Posterior:
+        mean, sd = np.empty(len(rows)), np.empty(len(rows))
+        for block in chunks(len(rows), 4096):
+            part = rows.take(block)
+            x = inputs(self.embedding(part), part.confidence)
+            mean[block], sd[block] = self._moments(x)
+        return Posterior(mean, sd, Beta(mean, sd), lambda n, rng: self._draws(rows, n, rng))
+
+    def _moments(self, x: Inputs) -> tuple[FloatArray, FloatArray]:
+        parts = [self._part(x, fit) for fit in self.fits]
+        means, variances = np.stack([m for m, _ in parts]), np.stack([v for _, v in parts])
+        mean = self.weights @ means
+        spread = self.weights @ (variances + (means - mean) ** 2)
+        return mean, np.sqrt(np.minimum(spread, 0.998 * mean * (1 - mean)))
+
+    def _part(self, x: Inputs, fit: Laplace) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of P(right) at one amplitude [n]."""
+        cross = covariance(self.kernel, fit.amplitude, x, self.known)
+        m = SLOPE * x.s + cross @ fit.slope
+        explained = np.linalg.solve(fit.lower, fit.root[:, None] * cross.T)
+        own = own_variance(self.kernel, fit.amplitude, x)
+        left = np.maximum(own - np.einsum("ij,ij->j", explained, explained), 0)
+        mean = expit(m / np.sqrt(1 + np.pi / 8 * left))
+        return mean, through_logistic(mean, left)
+
+    def _draws(self, rows: Outputs, n: int, rng: np.random.Generator) -> FloatArray:
+        """Joint draws of the part with most weight, through the answers; what they leave is drawn about them."""
+        fit = self.fits[int(self.weights.argmax())]
+        gram = np.linalg.cholesky(
+            covariance(self.kernel, fit.amplitude, self.known, self.known) + 1e-8 * np.eye(len(self.known))
+        )
+        common = rng.standard_normal((n, len(self.known) + 3))
+        alone = np.random.default_rng(rng.integers(2**63))
+        out = np.empty((n, len(rows)))
+        for block in chunks(len(rows), 4096):
+            part = rows.take(block)
+            x = inputs(self.embedding(part), part.confidence)
+            out[:, block] = _joint(self, fit, gram, x, common, alone)
+        return out
+
+
+def _joint(
+    scorer: Scorer, fit: Laplace, gram: FloatArray, x: Inputs, common: FloatArray, alone: np.random.Generator
+) -> FloatArray:
+    """Standard normals [n draws, n rows]: features of the answers' points, (1, s, t) where those say nothing, noise."""
+    cross = covariance(scorer.kernel, fit.amplitude, x, scorer.known)
+    f = np.linalg.solve(gram, cross.T).T
+    inner = np.eye(gram.shape[1]) + gram.T * fit.root**2 @ gram
+    posterior = np.linalg.solve(np.linalg.cholesky(inner), f.T).T
+    own = own_variance(scorer.kernel, fit.amplitude, x)
+    unexplained = np.sqrt(np.maximum(own - np.einsum("ij,ij->i", f, f), 0))
+    trend = np.column_stack([np.ones(len(x)), 0.5 * x.s, 0.5 * x.t]) / np.sqrt(own)[:, None]
+    shared = np.column_stack([posterior, unexplained[:, None] * trend])
+    rest = np.sqrt(np.maximum(unexplained**2 * (1 - np.einsum("ij,ij->i", trend, trend)), 0))
+    normal = common @ shared.T + rest * alone.standard_normal((len(common), len(x)))
+    total = np.sqrt(np.einsum("ij,ij->i", shared, shared) + rest**2)
+    standard: FloatArray = normal / np.maximum(total, 1e-150)
+    return standard

@@ -1,0 +1,244 @@
+"""The default method, "auto": kernel softmax at three amplitudes and the model's own confidence, averaged by evidence.
+
+Prior weight of the model's own confidence is `home`, read off the unlabelled pool (embedding.py); the temperature and
+the pull of the prototypes start at 1 − home and (1 − home)/2. Weights are prior × likelihood of the answers in 5-fold
+cross-validation. They are estimated on the first 1, 2, 3, 4, 6, 8, 12, 17, … answers, wherever the calls are cut, and
+later answers start their search from the modes found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+
+import numpy as np
+
+from opcal.core.embedding import Embedding, FieldKernel, Places, Preparation, Seen, prepared, uniform_rows
+from opcal.core.kernels import chunks
+from opcal.core.method import Answers, Field, FloatArray, IntArray, Outputs
+from opcal.core.posterior import Beta, Posterior
+from opcal.core.softmax import Fit, Labelled, Prior, factor, labelled, mode, of_predicted
+from opcal.core.spread import LANDMARKS, Spread, features_of, landmark_basis, posterior_root, through_logistic
+
+AMPLITUDES = (0.5, 1.0, 2.0)
+FOLDS = 5
+FLOOR = 1e-4
+"""No held-out answer counts as less likely than this."""
+AFFORDABLE = 2e8
+"""Cross-validation stops growing at n labels with n²K of this size."""
+CELLS = 2**22
+"""Numbers in one block while scoring."""
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The default method: no setting to turn."""
+
+    amplitudes: tuple[float, ...] = AMPLITUDES
+    with_own_confidence: bool = True
+
+    def begin(self, field: Field) -> AutoLearner:
+        return AutoLearner(self, prepared(field))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What one block of rows gets from every part of the average; the model's own confidence comes last."""
+
+    each: FloatArray  # [n, parts]
+    directions: FloatArray  # [n, m + 5], of the log-odds
+    own: FloatArray  # [n], variance of the log-odds that is each item's own
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A fitted method: small arrays, and scoring is a pure function of them and the rows."""
+
+    embedding: Embedding
+    kernel: FieldKernel
+    points: Places
+    fits: tuple[Fit, ...]
+    weights: FloatArray  # [parts]
+    spread: Spread
+
+    def parts(self, rows: Outputs) -> Parts:
+        x = self.embedding(rows)
+        kernel = self.kernel(x, self.points)
+        each, p, cooled = mixture(self.fits, self.weights, x, kernel)
+        directions, own = self.spread.directions(x, p, cooled)
+        return Parts(np.column_stack([each, rows.confidence]), directions, own)
+
+    def blocks(self, rows: Outputs) -> Iterator[tuple[slice, Parts]]:
+        widest = max(self.embedding.classes * len(self.fits), len(self.points.centred))
+        for rows_of in chunks(len(rows), min(4096, max(64, CELLS // max(widest, 1)))):
+            yield rows_of, self.parts(rows.take(rows_of))
+
+
+def mixture(
+    fits: tuple[Fit, ...], weights: FloatArray, x: Seen, kernel: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P(right) by each fit [n, fits], the average class probabilities and the average e^(−τ)h, both [n, K]."""
+    shares, each, total = _shares(weights), [], np.zeros_like(x.logits)
+    for share, fit in zip(shares, fits, strict=True):
+        p, right = of_predicted(fit.latent(x, kernel), x.predicted)
+        total += x.logits.dtype.type(share) * p
+        each.append(right.astype(np.float64))
+    cooling = sum(share * np.exp(-fit.temperature) for share, fit in zip(shares, fits, strict=True))
+    return np.stack(each, 1), total, x.logits * x.logits.dtype.type(cooling)
+
+
+def _shares(weights: FloatArray) -> FloatArray:
+    """Weights of the kernel parts among themselves; equal where the model's own confidence has taken all."""
+    parts = weights[:-1]
+    shares: FloatArray = parts / parts.sum() if parts.sum() > 1e-12 else np.full(len(parts), 1 / len(parts))
+    return shares
+
+
+@lru_cache(maxsize=256)
+def canonical(n: int) -> int:
+    """The largest of 1, 2 and round(3·2^(j/2)) that is at most n; 0 for 0."""
+    best, j = min(n, 2), 0
+    while (count := round(3 * 2 ** (j / 2))) <= n:
+        best, j = count, j + 1
+    return best
+
+
+class AutoLearner:
+    """Lazy: `tell` records, the next `predict` fits."""
+
+    def __init__(self, settings: Auto, preparation: Preparation) -> None:
+        self.settings, self.preparation = settings, preparation
+        home = preparation.home
+        self.prior = Prior(temperature=1 - home, pull=(1 - home) / 2)
+        own = home if settings.with_own_confidence else 0.0
+        count = len(settings.amplitudes)
+        self.prior_weights = np.append(np.full(count, (1 - own) / count), own)
+        self.answers = Answers.none()
+        self._checkpoint: tuple[int, tuple[Fit, ...]] = (0, ())
+        self._weighed: tuple[int, FloatArray] = (0, self.prior_weights)
+        self._scorer: Scorer | None = None
+
+    def tell(self, answers: Answers) -> None:
+        if len(answers) != len(self.answers):
+            self._scorer = None
+        self.answers = answers
+
+    def predict(self, rows: Outputs) -> Posterior:
+        return posterior(self.scorer, rows)
+
+    @property
+    def scorer(self) -> Scorer:
+        """The method fitted to all answers so far."""
+        if self._scorer is None:
+            self._scorer = self._fit()
+        return self._scorer
+
+    @cached_property
+    def _landmarks(self) -> tuple[Places, FloatArray]:
+        field = self.preparation.field
+        places = self.preparation.see(uniform_rows(field, "landmarks", LANDMARKS)).places()
+        return places, landmark_basis(self.preparation.kernel, places)
+
+    def _fit(self) -> Scorer:
+        data = labelled(self.preparation.see(self.answers.positions), self.answers.labels)
+        kernel = self.preparation.kernel(data.seen, data.seen)
+        lower = factor(kernel)
+        weights = self._weights(data, kernel)
+        fits = self._modes(data, lower)
+        e = self.preparation.embedding
+        points = data.seen.places(e.dtype)
+        return Scorer(e, self.preparation.kernel, points, fits, weights, self._spread(data, kernel, fits, weights))
+
+    def _modes(self, data: Labelled, lower: FloatArray) -> tuple[Fit, ...]:
+        """Modes on all answers, searched from those on the canonical beginning."""
+        n, m = len(data), canonical(len(data))
+        if self._checkpoint[0] != m:
+            corner = lower[:m, :m]
+            first = data.take(np.arange(m))
+            self._checkpoint = m, tuple(mode(first, corner, a, self.prior) for a in self.settings.amplitudes)
+        fits = self._checkpoint[1]
+        if n == m and fits:
+            return fits
+        starts: list[FloatArray | None] = [fit.search for fit in fits]
+        starts = starts or [None] * len(self.settings.amplitudes)
+        return tuple(mode(data, lower, a, self.prior, s) for a, s in zip(self.settings.amplitudes, starts, strict=True))
+
+    def _weights(self, data: Labelled, kernel: FloatArray) -> FloatArray:
+        classes = data.seen.logits.shape[1]
+        m = canonical(min(len(data), int(np.sqrt(AFFORDABLE / classes))))
+        if self._weighed[0] != m:
+            self._weighed = m, self._evidence(data.take(np.arange(m)), kernel[:m, :m])
+        return self._weighed[1]
+
+    def _evidence(self, data: Labelled, kernel: FloatArray) -> FloatArray:
+        """Prior weights times the cross-validated likelihood of right and wrong [parts]."""
+        if len(data) < 2:
+            return self.prior_weights
+        held_out = np.empty((len(data), len(self.prior_weights)))
+        held_out[:, -1] = self.preparation.field.pool.confidence[self.answers.positions[: len(data)]]
+        folds = min(FOLDS, len(data))
+        for fold in range(folds):
+            out = np.arange(len(data)) % folds == fold
+            held_out[out, :-1] = self._held_out(data, kernel, np.flatnonzero(~out), np.flatnonzero(out))
+        happened = np.where(data.right[:, None], held_out, 1 - held_out)
+        scores = np.log(np.clip(happened, FLOOR, 1)).sum(0)
+        raw = self.prior_weights * np.exp(scores - scores[self.prior_weights > 0].max())
+        weights: FloatArray = raw / raw.sum()
+        return weights
+
+    def _held_out(self, data: Labelled, kernel: FloatArray, kept: IntArray, out: IntArray) -> FloatArray:
+        """P(right) of the held-out items by each amplitude [out, amplitudes]."""
+        train, test, lower = data.take(kept), data.seen.take(out), factor(kernel[np.ix_(kept, kept)])
+        fits = (mode(train, lower, a, self.prior) for a in self.settings.amplitudes)
+        cross = kernel[np.ix_(out, kept)]
+        each = [of_predicted(fit.latent(test, cross), test.predicted)[1] for fit in fits]
+        held_out: FloatArray = np.stack(each, 1)
+        return held_out
+
+    def _spread(self, data: Labelled, kernel: FloatArray, fits: tuple[Fit, ...], weights: FloatArray) -> Spread:
+        landmarks, whiten = self._landmarks
+        shares = _shares(weights)
+        amplitude2 = float(shares @ np.square(self.settings.amplitudes))
+        each, p, cooled = mixture(fits, weights, data.seen, kernel)
+        basis = self.preparation.kernel, landmarks, whiten, amplitude2
+        features, own = features_of(*basis, data.seen, p, cooled)
+        root = posterior_root(features, own, each @ shares)
+        dtype = self.preparation.embedding.dtype
+        small = Places(landmarks.centred.astype(dtype), landmarks.whitened.astype(dtype))
+        return Spread(self.preparation.kernel, small, whiten, root, amplitude2)
+
+
+def posterior(scorer: Scorer, rows: Outputs) -> Posterior:
+    mean, sd = np.empty(len(rows)), np.empty(len(rows))
+    for block, parts in scorer.blocks(rows):
+        mean[block], directions, own = _moments(scorer, parts)
+        sd[block] = np.sqrt(np.einsum("ij,ij->i", directions, directions) + own)
+    sd = np.minimum(sd, np.sqrt(mean * (1 - mean)) * 0.999)
+    return Posterior(mean, sd, Beta(mean, sd), partial(_draws, scorer, rows))
+
+
+def _moments(scorer: Scorer, parts: Parts) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean [n], directions of the confidence's joint deviations [n, m + 5 + parts], and own variance [n]."""
+    mean = np.clip(parts.each @ scorer.weights, 0.0, 1.0)
+    between = np.sqrt(scorer.weights) * (parts.each - mean[:, None])
+    along = np.einsum("ij,ij->i", parts.directions, parts.directions)
+    variance = np.maximum(along + parts.own, 1e-30).astype(np.float64)
+    within = through_logistic(mean, variance)
+    slope = np.sqrt(within / variance)
+    return mean, np.column_stack([slope[:, None] * parts.directions, between]), slope**2 * parts.own
+
+
+def _draws(scorer: Scorer, rows: Outputs, n: int, rng: np.random.Generator) -> FloatArray:
+    """Correlated standard normals [n, N]."""
+    width = len(scorer.spread.root) + len(scorer.weights)
+    common = rng.standard_normal((n, width))
+    own_seed = rng.integers(2**63)
+    out = np.empty((n, len(rows)))
+    alone = np.random.default_rng(own_seed)
+    for block, parts in scorer.blocks(rows):
+        _, directions, own = _moments(scorer, parts)
+        total = np.sqrt(np.maximum(np.einsum("ij,ij->i", directions, directions) + own, 1e-300))
+        normal = common @ directions.T + np.sqrt(own) * alone.standard_normal((n, len(own)))
+        out[:, block] = normal / total
+    return out
