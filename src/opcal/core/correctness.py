@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit, logit
 
 from opcal.core.embedding import Embedding, FieldKernel, Preparation, Seen, prepared
 from opcal.core.kernels import chunks
-from opcal.core.method import Answers, Field, FloatArray, Outputs
+from opcal.core.method import Answers, BoolArray, Field, FloatArray, IntArray, Outputs
 from opcal.core.posterior import Beta, Posterior
 from opcal.core.spread import through_logistic
 
@@ -129,9 +129,7 @@ class CorrectnessLearner:
         self._scorer: Scorer | None = None
 
     def tell(self, answers: Answers) -> None:
-        if len(answers) != len(self.answers):
-            self._scorer = None
-        self.answers = answers
+        self.answers, self._scorer = answers, None
 
     def predict(self, rows: Outputs) -> Posterior:
         if self._scorer is None:
@@ -139,16 +137,8 @@ class CorrectnessLearner:
         return self._scorer.posterior(rows)
 
     def _fit(self) -> Scorer:
-        positions = self.answers.positions
-        known = inputs(self.preparation.see(positions), self.preparation.field.pool.confidence[positions])
-        fits = tuple(self._laplace(known, a) for a in self.settings.amplitudes)
-        evidence = np.array([fit.evidence for fit in fits])
-        weights = np.exp(evidence - evidence.max())
-        return Scorer(self.preparation.embedding, self.preparation.kernel, known, fits, weights / weights.sum())
-
-    def _laplace(self, known: Inputs, amplitude: float) -> Laplace:
-        c = covariance(self.preparation.kernel, amplitude, known, known)
-        return laplace(amplitude, c, SLOPE * known.s, self.answers.correct.astype(np.float64))
+        known = inputs_at(self.preparation, self.answers.positions)
+        return fitted(self.preparation, known, self.answers.correct, self.settings.amplitudes)
 
 
 @dataclass(frozen=True)
@@ -160,6 +150,12 @@ class Scorer:
     known: Inputs
     fits: tuple[Laplace, ...]
     weights: FloatArray
+
+    def at_mode(self, x: Inputs) -> FloatArray:
+        """P(right) [n] by the mode at the likeliest amplitude: two kernel products and no variance."""
+        fit = self.fits[int(self.weights.argmax())]
+        mode: FloatArray = SLOPE * x.s + covariance(self.kernel, fit.amplitude, x, self.known) @ fit.slope
+        return expit(mode)
 
     def posterior(self, rows: Outputs) -> Posterior:
         mean, sd = np.empty(len(rows)), np.empty(len(rows))
@@ -219,3 +215,20 @@ def _joint(
     total = np.sqrt(np.einsum("ij,ij->i", shared, shared) + rest**2)
     standard: FloatArray = normal / np.maximum(total, 1e-150)
     return standard
+
+
+def inputs_at(preparation: Preparation, positions: IntArray) -> Inputs:
+    """Of these pool items."""
+    return inputs(preparation.see(positions), preparation.field.pool.confidence[positions])
+
+
+def fitted(
+    preparation: Preparation, known: Inputs, correct: BoolArray, amplitudes: tuple[float, ...] = AMPLITUDES
+) -> Scorer:
+    """The process given right and wrong answers, averaged over amplitudes by evidence."""
+    prior_mean, right = SLOPE * known.s, correct.astype(np.float64)
+    covariances = ((a, covariance(preparation.kernel, a, known, known)) for a in amplitudes)
+    fits = tuple(laplace(a, c, prior_mean, right) for a, c in covariances)
+    evidence = np.array([fit.evidence for fit in fits])
+    weights = np.exp(evidence - evidence.max())
+    return Scorer(preparation.embedding, preparation.kernel, known, fits, weights / weights.sum())

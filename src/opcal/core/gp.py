@@ -42,7 +42,7 @@ class Kernel:
 def inverse_root(k: FloatArray, kernel: Kernel) -> FloatArray:
     """Upper triangular R with (K + vI)⁻¹ = RRᵀ, so that Rᵀ is the inverse of the Cholesky factor; float64."""
     noisy = k.astype(np.float64)
-    noisy[np.diag_indices_from(noisy)] += kernel.floored_noise
+    noisy.flat[:: len(noisy) + 1] += kernel.floored_noise
     root: FloatArray = np.linalg.inv(np.linalg.cholesky(noisy)).T
     return root
 

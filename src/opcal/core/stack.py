@@ -2,8 +2,9 @@
 
 Prior weight of the model's own confidence is `home`, read off the unlabelled pool (embedding.py); the temperature and
 the pull of the prototypes start at 1 − home and (1 − home)/2. Weights are prior × likelihood of the answers in 5-fold
-cross-validation. They are estimated on the first 1, 2, 3, 4, 6, 8, 12, 17, … answers, wherever the calls are cut, and
-later answers start their search from the modes found there.
+cross-validation. Where wrong answers come without their classes, a process that knows only right and wrong
+(correctness.py) takes part, the more the more classes there are. Weights are estimated on the first 1, 2, 3, 4, 6, 8,
+12, 17, … answers, wherever the calls are cut, and later answers start their search from the modes found there.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
+from opcal.core import correctness
 from opcal.core.embedding import Embedding, FieldKernel, Places, Preparation, Seen, prepared, uniform_rows
 from opcal.core.kernels import chunks
-from opcal.core.method import Answers, Field, FloatArray, IntArray, Outputs
+from opcal.core.method import WRONG, Answers, Field, FloatArray, IntArray, Outputs
 from opcal.core.posterior import Beta, Posterior
 from opcal.core.softmax import Fit, Labelled, Prior, factor, labelled, mode, of_predicted
 from opcal.core.spread import LANDMARKS, Spread, features_of, landmark_basis, posterior_root, through_logistic
@@ -44,9 +46,9 @@ class Auto:
 
 @dataclass(frozen=True)
 class Parts:
-    """What one block of rows gets from every part of the average; the model's own confidence comes last."""
+    """What one block of rows gets from every part of the average."""
 
-    each: FloatArray  # [n, parts]
+    each: FloatArray  # [n, parts]: a fit at each amplitude, the model's own confidence, right or wrong if it takes part
     directions: FloatArray  # [n, m + 5], of the log-odds
     own: FloatArray  # [n], variance of the log-odds that is each item's own
 
@@ -61,13 +63,17 @@ class Scorer:
     fits: tuple[Fit, ...]
     weights: FloatArray  # [parts]
     spread: Spread
+    right: correctness.Scorer | None
 
     def parts(self, rows: Outputs) -> Parts:
         x = self.embedding(rows)
         kernel = self.kernel(x, self.points)
         each, p, cooled = mixture(self.fits, self.weights, x, kernel)
         directions, own = self.spread.directions(x, p, cooled)
-        return Parts(np.column_stack([each, rows.confidence]), directions, own)
+        others = [rows.confidence]
+        if self.right is not None:
+            others.append(self.right.at_mode(correctness.inputs(x, rows.confidence)))
+        return Parts(np.column_stack([each, *others]), directions, own)
 
     def blocks(self, rows: Outputs) -> Iterator[tuple[slice, Parts]]:
         widest = max(self.embedding.classes * len(self.fits), len(self.points.centred))
@@ -79,7 +85,7 @@ def mixture(
     fits: tuple[Fit, ...], weights: FloatArray, x: Seen, kernel: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """P(right) by each fit [n, fits], the average class probabilities and the average e^(−τ)h, both [n, K]."""
-    shares, each, total = _shares(weights), [], np.zeros_like(x.logits)
+    shares, each, total = _shares(weights[: len(fits)]), [], np.zeros_like(x.logits)
     for share, fit in zip(shares, fits, strict=True):
         p, right = of_predicted(fit.latent(x, kernel), x.predicted)
         total += x.logits.dtype.type(share) * p
@@ -88,11 +94,18 @@ def mixture(
     return np.stack(each, 1), total, x.logits * x.logits.dtype.type(cooling)
 
 
-def _shares(weights: FloatArray) -> FloatArray:
-    """Weights of the kernel parts among themselves; equal where the model's own confidence has taken all."""
-    parts = weights[:-1]
+def _shares(parts: FloatArray) -> FloatArray:
+    """Weights of the kernel parts among themselves; equal where other parts have taken all."""
     shares: FloatArray = parts / parts.sum() if parts.sum() > 1e-12 else np.full(len(parts), 1 / len(parts))
     return shares
+
+
+def lost_classes(answers: Answers, classes: int) -> float:
+    """How much of the wrong answers' knowledge is lost without their classes: 0 for two classes, near 1 for many."""
+    wrong = ~answers.correct
+    if not wrong.any():
+        return 0.0
+    return float((answers.labels[wrong] == WRONG).mean()) * (1 - 1 / max(classes - 1, 1))
 
 
 @lru_cache(maxsize=256)
@@ -115,14 +128,19 @@ class AutoLearner:
         count = len(settings.amplitudes)
         self.prior_weights = np.append(np.full(count, (1 - own) / count), own)
         self.answers = Answers.none()
+        self._start_anew()
+
+    def _start_anew(self) -> None:
         self._checkpoint: tuple[int, tuple[Fit, ...]] = (0, ())
         self._weighed: tuple[int, FloatArray] = (0, self.prior_weights)
         self._scorer: Scorer | None = None
 
     def tell(self, answers: Answers) -> None:
-        if len(answers) != len(self.answers):
-            self._scorer = None
-        self.answers = answers
+        """An answer that became more telling ("wrong", then its class) undoes what was built on it."""
+        known = min(len(self.answers), len(answers))
+        if not np.array_equal(self.answers.labels[:known], answers.labels[:known]):
+            self._start_anew()
+        self.answers, self._scorer = answers, None
 
     def predict(self, rows: Outputs) -> Posterior:
         return posterior(self.scorer, rows)
@@ -148,7 +166,11 @@ class AutoLearner:
         fits = self._modes(data, lower)
         e = self.preparation.embedding
         points = data.seen.places(e.dtype)
-        return Scorer(e, self.preparation.kernel, points, fits, weights, self._spread(data, kernel, fits, weights))
+        spread, right = self._spread(data, kernel, fits, weights), None
+        if len(weights) > len(self.prior_weights):
+            known = correctness.inputs_at(self.preparation, self.answers.positions)
+            right = correctness.fitted(self.preparation, known, self.answers.correct)
+        return Scorer(e, self.preparation.kernel, points, fits, weights, spread, right)
 
     def _modes(self, data: Labelled, lower: FloatArray) -> tuple[Fit, ...]:
         """Modes on all answers, searched from those on the canonical beginning."""
@@ -175,15 +197,20 @@ class AutoLearner:
         """Prior weights times the cross-validated likelihood of right and wrong [parts]."""
         if len(data) < 2:
             return self.prior_weights
-        held_out = np.empty((len(data), len(self.prior_weights)))
-        held_out[:, -1] = self.preparation.field.pool.confidence[self.answers.positions[: len(data)]]
+        lost = lost_classes(self.answers.first(len(data)), data.seen.logits.shape[1])
+        prior = np.append((1 - lost) * self.prior_weights, lost) if lost > 0 else self.prior_weights
+        held_out, fits = np.empty((len(data), len(prior))), len(self.settings.amplitudes)
+        held_out[:, fits] = self.preparation.field.pool.confidence[self.answers.positions[: len(data)]]
         folds = min(FOLDS, len(data))
         for fold in range(folds):
             out = np.arange(len(data)) % folds == fold
-            held_out[out, :-1] = self._held_out(data, kernel, np.flatnonzero(~out), np.flatnonzero(out))
+            kept, left = np.flatnonzero(~out), np.flatnonzero(out)
+            held_out[out, :fits] = self._held_out(data, kernel, kept, left)
+            if lost > 0:
+                held_out[out, -1] = self._right_held_out(kept, left)
         happened = np.where(data.right[:, None], held_out, 1 - held_out)
         scores = np.log(np.clip(happened, FLOOR, 1)).sum(0)
-        raw = self.prior_weights * np.exp(scores - scores[self.prior_weights > 0].max())
+        raw = prior * np.exp(scores - scores[prior > 0].max())
         weights: FloatArray = raw / raw.sum()
         return weights
 
@@ -196,9 +223,15 @@ class AutoLearner:
         held_out: FloatArray = np.stack(each, 1)
         return held_out
 
+    def _right_held_out(self, kept: IntArray, out: IntArray) -> FloatArray:
+        """P(right) of the held-out items by a process that knows only right and wrong [out]."""
+        at, correct = self.answers.positions, self.answers.correct
+        fitted = correctness.fitted(self.preparation, correctness.inputs_at(self.preparation, at[kept]), correct[kept])
+        return fitted.at_mode(correctness.inputs_at(self.preparation, at[out]))
+
     def _spread(self, data: Labelled, kernel: FloatArray, fits: tuple[Fit, ...], weights: FloatArray) -> Spread:
         landmarks, whiten = self._landmarks
-        shares = _shares(weights)
+        shares = _shares(weights[: len(fits)])
         amplitude2 = float(shares @ np.square(self.settings.amplitudes))
         each, p, cooled = mixture(fits, weights, data.seen, kernel)
         basis = self.preparation.kernel, landmarks, whiten, amplitude2

@@ -16,7 +16,7 @@ from opcal.core.embedding import Preparation, Seen, prepared, uniform_rows
 from opcal.core.method import Answers, BoolArray, Field, FloatArray, IntArray, Learner
 from opcal.core.softmax import Prior, factor, labelled, mode, of_predicted
 
-CANDIDATES = 2048
+CANDIDATES = 3000
 NOISE = 4.0
 """ν: one answer says at most ¼ about a log-odds."""
 DOUBT = 0.05
