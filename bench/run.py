@@ -17,13 +17,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-PARTS = ("start", "label", "scoring", "medoids", "scale")
+PARTS = ("start", "label", "scoring", "medoids", "scale", "default")
 TITLES = {
     "start": "`import opcal`",
     "label": "One label: N = 5,000, d = 512, 500 labels",
     "scoring": "`confidence` on new rows: d = 512, 30 clusters, 33 labels each",
     "medoids": "k-medoids against full FasterPAM",
-    "scale": "A pool of 1,000,000 × 256, memory-mapped",
+    "scale": '`method="paper"` on a pool of 1,000,000 × 256, memory-mapped',
+    "default": "The default method: refits, asking, scoring",
 }
 
 
