@@ -33,12 +33,11 @@ class Changed:
     """The default method on a changed preparation, which the design shares."""
 
     change: Callable[[Preparation], Preparation]
-    method: Any = Auto()
 
     def begin(self, field: Field) -> Learner:
         made = self.change(prepared(field))
         field.__dict__["_preparation"] = made
-        return self.method.begin(field)
+        return Auto().begin(field)
 
 
 @dataclass(frozen=True)
