@@ -68,9 +68,9 @@ def arrays(path: Path) -> tuple[Any, Any, Any]:
 
 
 def own_selection(s: Split, method: Any, *, correct_only: bool = False) -> Any:
-    """Asked with default arguments in batches of ten, the audit slice included."""
+    """Asked with default arguments, the audit slice included, in batches of ten or of a twentieth of many labels."""
     calibrator = opcal.OperationalCalibrator(method, random_state=s.seed).begin(s.pool, budget=s.labels)
-    while len(i := calibrator.ask(10)):
+    while len(i := calibrator.ask(max(10, s.labels // 20))):
         if correct_only:
             calibrator.tell(i, correct=s.pool.predicted[i] == s.truth[i])
         else:
