@@ -57,13 +57,43 @@ def test_labels_entering_together_equal_labels_entering_one_by_one():
     x, rng = rows(150, 6), np.random.default_rng(2)
     at, y = rng.permutation(150)[:40], rng.uniform(-1, 1, 40)
     together, single = pool_gp(x, Kernel(0.7, 2.0)), pool_gp(x, Kernel(0.7, 2.0))
-    together.begin(at[:25], y[:25])
+    together.begin(together.kernel, at[:25], y[:25])
     for j, value in zip(at[25:], y[25:], strict=True):
         together.add(int(j), float(value))
     for j, value in zip(at, y, strict=True):
         single.add(int(j), float(value))
     np.testing.assert_allclose(together.mean, single.mean, atol=1e-12)
     np.testing.assert_allclose(together.variance, single.variance, atol=1e-12)
+
+
+def test_beginning_again_with_another_kernel_forgets_the_first():
+    x, rng = rows(120, 5), np.random.default_rng(3)
+    at, y = rng.permutation(120)[:30], rng.uniform(-1, 1, 30)
+    changed = pool_gp(x, Kernel(1.0, 4.0))
+    for j in at[:20].tolist():
+        changed.add(j, 1.0)
+    changed.begin(Kernel(0.5, 2.0), at, y)
+    mean, variance = sklearn_moments(x, at.tolist(), y, Kernel(0.5, 2.0))
+    np.testing.assert_allclose(changed.mean, mean, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(changed.variance, variance, rtol=0, atol=1e-10)
+    changed.begin(Kernel(0.3, 2.0), at[:0], y[:0])
+    np.testing.assert_array_equal(changed.mean, 0)
+    np.testing.assert_array_equal(changed.variance, 0.3)
+
+
+@pytest.mark.parametrize("guess", ["right", "wrong"])
+def test_looking_ahead_changes_nothing_but_the_time(guess):
+    x, rng = rows(200, 5), np.random.default_rng(4)
+    at, y = rng.permutation(200)[:40].tolist(), rng.uniform(-1, 1, 40)
+    score = np.ones(200)
+    score[at] = 0 if guess == "right" else 2
+    ahead, plain = pool_gp(x, Kernel(0.7, 2.0)), pool_gp(x, Kernel(0.7, 2.0))
+    for j, value in zip(at, y, strict=True):
+        ahead.expect_next(score)
+        ahead.add(j, value)
+        plain.add(j, value)
+    np.testing.assert_allclose(ahead.mean, plain.mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ahead.variance, plain.variance, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-4, 1e-2])

@@ -39,14 +39,13 @@ def test_near_duplicates_keep_their_relative_accuracy(dtype, gap, tolerance):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_single_row_variant_equals_the_matrix(dtype):
+def test_the_variant_for_few_rows_equals_the_matrix(dtype):
     x = np.vstack([rows(80, 33), rows(80, 33)[:5]]).astype(dtype)
-    norms = (x * x).sum(1)
-    for j in (0, 3, 82):
-        np.testing.assert_allclose(
-            squared_distances_to(x, norms, x[j]), squared_distances(x, x)[j], rtol=2e-5, atol=1e-4
-        )
-        assert squared_distances_to(x, norms, x[j])[j] == 0
+    norms, some = (x * x).sum(1), [0, 3, 82]
+    d2 = squared_distances_to(x, norms, x[some])
+    np.testing.assert_allclose(d2, squared_distances(x, x)[some], rtol=2e-5, atol=1e-4)
+    assert (d2[[0, 1, 2, 2], [0, 3, 82, 2]] == 0).all()
+    assert squared_distances_to(x, norms, x[:0]).shape == (0, 85)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from opcal.core.gp import PoolGP
+from opcal.core.gp import Kernel, PoolGP
 from opcal.core.medoids import cluster
 from opcal.core.method import Answers, BoolArray, Field, FloatArray, IntArray, Learner
 from opcal.core.paper import Paper, PaperLearner
@@ -111,6 +111,8 @@ class PaperChooser:
         self.rows = ClusterRows(learner)
         self._checkpoint = self._followed = 0
         self._medoids: list[tuple[int, int]] = []
+        self.posteriors = [PoolGP(z, norms, Kernel()) for z, norms in self.rows]
+        self._taken = [np.zeros(len(p.points), dtype=bool) for p in self.posteriors]
         self._begin_again(0)
 
     def tell(self, answers: Answers) -> None:
@@ -146,40 +148,42 @@ class PaperChooser:
             self._take(c, row)
         self._followed = n
         if self._medoids:
-            self._medoids = [(c, row) for c, row in self._medoids if self._free[c][row]]
+            self._medoids = [(c, row) for c, row in self._medoids if not self._taken[c][row]]
 
     def _begin_again(self, n: int) -> None:
         """New kernels; the labels that they were estimated on enter together, whatever calls brought them."""
         kernels, self._checkpoint = self.learner.kernels(n), self.learner.checkpoint(n)
-        self.posteriors = [PoolGP(z, norms, k) for (z, norms), k in zip(self.rows, kernels, strict=True)]
-        self._free = [np.ones(len(p.points), dtype=bool) for p in self.posteriors]
-        self._best: list[tuple[float, int] | None] = [None] * len(self.posteriors)
-        self._medoids = list(enumerate(self.rows.medoids))
         at = self.answers.positions[: self._checkpoint]
         residual = self.answers.correct[: self._checkpoint] - self.learner.field.pool.confidence[at]
-        for c, rows, told in self.rows.grouped(at):
-            self.posteriors[c].begin(rows, residual[told])
-            self._free[c][rows] = False
+        told = {c: (rows, residual[places]) for c, rows, places in self.rows.grouped(at)}
+        none = np.empty(0, dtype=np.intp), np.empty(0)
+        for c, (posterior, kernel) in enumerate(zip(self.posteriors, kernels, strict=True)):
+            rows, y = told.get(c, none)
+            posterior.begin(kernel, rows, y)
+            self._taken[c][:] = False
+            self._taken[c][rows] = True
+        self._best: list[tuple[float, int] | None] = [None] * len(self.posteriors)
+        self._medoids = list(enumerate(self.rows.medoids))
         self._followed = self._checkpoint
 
     def _expect(self, j: int, saved: dict[int, _Saved]) -> None:
         c, row = self.rows.locate(j)
         if c not in saved:
-            saved[c] = _Saved(self.posteriors[c].snapshot(), self._free[c].copy(), self._best[c])
+            saved[c] = _Saved(self.posteriors[c].snapshot(), self._taken[c].copy(), self._best[c])
         self.posteriors[c].expect(row)
         self._take(c, row)
 
     def _restore(self, c: int, state: _Saved) -> None:
         self.posteriors[c].restore(state.posterior)
-        self._free[c], self._best[c] = state.free, state.best
+        self._taken[c], self._best[c] = state.taken, state.best
 
     def _take(self, c: int, row: int) -> None:
-        self._free[c][row] = False
+        self._taken[c][row] = True
         self._best[c] = None
 
     def _next(self) -> int | None:
         for c, row in self._medoids:
-            if self._free[c][row]:
+            if not self._taken[c][row]:
                 return self.rows.position(c, row)
         for c, best in enumerate(self._best):
             if best is None:
@@ -190,6 +194,7 @@ class PaperChooser:
 
     def _best_of(self, c: int) -> tuple[float, int]:
         score = self._scores(c)
+        self.posteriors[c].expect_next(score)
         row = int(score.argmin())
         return float(score[row]), self.rows.position(c, row)
 
@@ -199,14 +204,18 @@ class PaperChooser:
         mean, sd = moments(self.rows.confidence[c] + posterior.mean, np.sqrt(posterior.variance))
         if posterior.count == 0:
             mean = self.rows.confidence[c]
-        score = np.abs(mean - self.threshold) / np.maximum(sd, TINY)
-        return np.where(self._free[c], np.where(sd > TINY, score, LAST), NEVER)
+        score: FloatArray = np.abs(mean - self.threshold)
+        score /= np.maximum(sd, TINY)
+        if not (known := sd > TINY).all():
+            score[~known] = LAST
+        np.copyto(score, NEVER, where=self._taken[c])
+        return score
 
 
 @dataclass(frozen=True)
 class _Saved:
     posterior: tuple[FloatArray, FloatArray, int, int, int]
-    free: BoolArray
+    taken: BoolArray
     best: tuple[float, int] | None
 
 

@@ -57,17 +57,14 @@ def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
     return d2
 
 
-def squared_distances_to(x: FloatArray, norms: FloatArray, row: FloatArray) -> FloatArray:
-    """‖x_i − row‖² [n] for contiguous, centred x [n, d] of squared norms [n]: `squared_distances` for the hot path."""
-    d2: FloatArray = x @ row
-    d2 *= -2
-    square = row @ row
+def squared_distances_to(x: FloatArray, norms: FloatArray, rows: FloatArray) -> FloatArray:
+    """‖row_i − x_j‖² [t, n] for few centred rows [t, d] and contiguous, centred x [n, d] of squared norms [n]:
+    `squared_distances` for the hot path, with the matrix product in the order that is quick for a few rows."""
+    d2: FloatArray = np.multiply((x @ rows.T).T, -2, order="C")
+    squares = squared_norms(rows)[:, None]
     d2 += norms
-    d2 += square
-    near = np.flatnonzero(d2 < _near_below(square))
-    if near.size:
-        difference = x[near] - row
-        d2[near] = np.einsum("ij,ij->i", difference, difference)
+    d2 += squares
+    _recompute_pairs(d2, rows, x, np.flatnonzero(d2 < _near_below(squares)))
     return np.maximum(d2, 0, out=d2)
 
 
