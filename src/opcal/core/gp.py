@@ -17,8 +17,8 @@ NOISE_FLOOR = 1e-10
 """Times a²: without any noise, two labels at the same point divide by zero."""
 AHEAD = 15
 """Rows whose distances are computed beside those that are needed."""
-KEPT = 2**14
-"""Distances from labelled rows are kept, for the next change of the kernel, where a cluster has at most this many."""
+KEPT = 2**20
+"""Distances from labelled rows are kept for the next change of the kernel, at most so many numbers."""
 LEAST = -80.0
 """exp of less underflows in float32, which NumPy may report; below e^-80 nothing is near anyway."""
 
@@ -119,23 +119,22 @@ class PoolGP:
             rows = np.array(sorted({*likely, j}), dtype=np.intp)
             self._ahead = dict(zip(rows.tolist(), self._compute(rows), strict=True))
         d2 = self._ahead.pop(j)
-        if len(d2) <= KEPT:
-            self._distances[j] = d2.copy()
+        self._keep([j], d2.copy()[None])
         return d2
 
     def _distances_of(self, rows: IntArray) -> FloatArray:
         """‖x_j − X‖² of several rows [t, n]; computed for those that are not kept."""
-        missing = np.array([j for j in rows.tolist() if j not in self._distances], dtype=np.intp)
-        computed = self._compute(missing)
-        if len(missing) == len(rows):
-            self._keep(rows, computed)
-            return computed
+        missing = [j for j in rows.tolist() if j not in self._distances]
+        computed = self._compute(np.array(missing, dtype=np.intp))
         self._keep(missing, computed)
-        return np.array([self._distances[j] for j in rows.tolist()])
+        if len(missing) == len(rows):
+            return computed
+        fresh = dict(zip(missing, computed, strict=True))
+        return np.array([fresh[j] if j in fresh else self._distances[j] for j in rows.tolist()])
 
-    def _keep(self, rows: IntArray, d2: FloatArray) -> None:
-        if d2.shape[1] <= KEPT:
-            self._distances.update(zip(rows.tolist(), d2, strict=True))
+    def _keep(self, rows: list[int], d2: FloatArray) -> None:
+        room = KEPT // max(len(self.points), 1) - len(self._distances)
+        self._distances.update(zip(rows[: max(room, 0)], d2, strict=False))
 
     def _compute(self, rows: IntArray) -> FloatArray:
         return squared_distances_to(self.points, self.norms, self.points[rows])
