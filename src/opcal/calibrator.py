@@ -19,7 +19,7 @@ from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatA
 from opcal.core.posterior import Posterior
 from opcal.errors import IncompatiblePool, InvalidInput, NotBegun, UnknownOption
 from opcal.methods import design_named, method_named
-from opcal.pool import Pool
+from opcal.pool import Pool, names
 
 
 class OperationalCalibrator(Params):
@@ -123,6 +123,43 @@ class OperationalCalibrator(Params):
         with one_thread():
             return self.learner_.predict(pool.outputs)
 
+    def anew(self) -> Self:
+        """A calibrator with the same settings as just after `begin`, that shares what was prepared on the pool."""
+        self._begun()
+        other = type(self)(**self.get_params())
+        with one_thread():
+            other._settle(self.pool_, self.field_)
+        other._walk = self._walk.afresh()
+        return other
+
+    def resume(self, pending: ArrayLike, *, asked: int, walked: int) -> Self:
+        """Go on asking where another process stopped: what is asked and untold, how much was asked, the audit's walk.
+
+        With the answers told before in their order, `ask` goes on as if nothing had happened.
+        """
+        self._begun()
+        waiting = names.positions("pending", pending, len(self.pool_))
+        self._pending.clear()
+        self._pending.update((p, None) for p in waiting.tolist() if p not in self._book)
+        self._asked = int(asked)
+        self._walk.walked = 0
+        self._walk.go_on(int(walked), self._book.drawn)
+        return self
+
+    def inclusion(self, positions: ArrayLike) -> FloatArray:
+        """The probability with which the audit has drawn each of these items by now; 0 for those it has not drawn.
+
+        Before `extend`, it is one number: the share of the pool that the audit has walked.
+        """
+        self._begun()
+        return self._walk.inclusion(names.positions("positions", positions, len(self.pool_)))
+
+    @property
+    def walked_(self) -> IntArray:
+        """Positions that the audit's permutation has passed so far, in its order: asked by it or known already."""
+        self._begun()
+        return self._walk.permutation[: self._walk.walked].copy()
+
     @property
     def answers_(self) -> Answers:
         """Everything told, in the order told."""
@@ -168,9 +205,13 @@ class OperationalCalibrator(Params):
         if budget is not None and (not _whole(budget) or budget < 1):
             raise InvalidInput(f"budget is {budget!r}: expected a number of labels, 1 or more, or None")
         budget = None if budget is None else min(int(budget), len(pool))
+        field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
+        self._settle(pool, field)
+        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
+
+    def _settle(self, pool: Pool, field: Field) -> None:
         method = method_named(self.method)
         design = design_named(self.design, self.threshold_, method)
-        field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
         learner = method.begin(field)
         self.pool_, self.field_, self.learner_ = pool, field, learner
         self._chosen_design = design
@@ -178,7 +219,6 @@ class OperationalCalibrator(Params):
         self._book = AnswerBook(pool)
         self._pending: dict[int, None] = {}
         self._asked = 0
-        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
 
     def _clusters(self, n: int, budget: int | None) -> int:
         if self.n_clusters == "auto":
