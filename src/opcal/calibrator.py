@@ -15,9 +15,10 @@ from opcal._threads import one_thread
 from opcal.answers import AnswerBook
 from opcal.audit import AuditWalk
 from opcal.core.costs import Costs
-from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Method
+from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Learner, Method
 from opcal.core.posterior import Posterior
 from opcal.errors import IncompatiblePool, InvalidInput, NotBegun, UnknownOption
+from opcal.growing import check_grown, grown
 from opcal.methods import design_named, method_named
 from opcal.pool import Pool, names
 
@@ -62,6 +63,12 @@ class OperationalCalibrator(Params):
         self.n_clusters = n_clusters
         self.audit = audit
         self.random_state = random_state
+
+    _pending: dict[int, None]
+    _asked: int
+    _walk: AuditWalk
+    _book: AnswerBook
+    learner_: Learner
 
     def begin(self, pool: Pool, budget: int | None = None) -> Self:
         """Look at the unlabelled pool. `budget` is the number of labels that `ask` may ask for in all."""
@@ -132,6 +139,26 @@ class OperationalCalibrator(Params):
         other._walk = self._walk.afresh()
         return other
 
+    def extend(self, pool: Pool) -> Self:
+        """The same pool with more items of the same field at its end, as more data came in.
+
+        Positions, medoids, answers and what was prepared on the first items stay. The new items can be asked for from
+        now on. The audit gets them by a permutation of their own and walks that first until all parts are drawn at the
+        same rate; meanwhile `audit_` leaves out what is ahead, so that it always marks one uniform sample of the pool.
+        """
+        self._begun()
+        self._same_model(pool)
+        check_grown(self.pool_, pool)
+        with self._all_or_nothing(), one_thread():
+            field, n = grown(self.field_, pool.outputs), len(self.pool_)
+            order = field.generator(f"audit part {len(self._walk.parts)}").permutation(len(pool) - n)
+            book, pending, asked = self._book.moved(pool), self._pending, self._asked
+            self._settle(pool, field)
+            self._walk = self._walk.extended(order + n)
+            self._book, self._pending, self._asked = book, pending, asked
+            self.learner_.tell(book.answers)
+        return self
+
     def resume(self, pending: ArrayLike, *, asked: int, walked: int) -> Self:
         """Go on asking where another process stopped: what is asked and untold, how much was asked, the audit's walk.
 
@@ -170,8 +197,12 @@ class OperationalCalibrator(Params):
     def audit_(self) -> BoolArray:
         """Which of `answers_` were drawn uniformly at random from the whole pool."""
         self._begun()
-        drawn: BoolArray = self._book.drawn[self._book.answers.positions]
-        return drawn
+        drawn = self._book.drawn
+        if len(self._walk.parts) > 1:
+            drawn = drawn.copy()
+            drawn[self._walk.uneven()] = False
+        marked: BoolArray = drawn[self._book.answers.positions]
+        return marked
 
     @property
     def pending_(self) -> IntArray:
@@ -217,7 +248,7 @@ class OperationalCalibrator(Params):
         self._chosen_design = design
         self._chooser_: Chooser | None = None
         self._book = AnswerBook(pool)
-        self._pending: dict[int, None] = {}
+        self._pending = {}
         self._asked = 0
 
     def _clusters(self, n: int, budget: int | None) -> int:

@@ -14,8 +14,8 @@ CASE = make_case(n=120)
 
 
 @pytest.fixture
-def session(tmp_path):
-    with Session.start(CASE.pool, tmp_path / "ward", budget=20) as made:
+def session(tmp_path, db):
+    with Session.start(CASE.pool, tmp_path / "ward", budget=20, db=db) as made:
         yield made
 
 

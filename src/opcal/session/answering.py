@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 
 from opcal.core.method import WRONG
 from opcal.errors import ConflictingAnswer, InvalidInput, UnknownItem
 from opcal.pool import Pool, names
-from opcal.session import leases, log
+from opcal.session import leases, log, schema
 from opcal.session.standing import Standing
 from opcal.session.store import Store
 from opcal.session.values import Event, Given, Receipt
@@ -103,6 +103,9 @@ def _record(connection: Connection, standing: Standing, ready: list[Ready]) -> l
     filled: dict[int, int] = {}
     entries = [_entry(standing, answer, filled) for answer in fresh.values()]
     stored = {event.id: event for event in log.append(connection, entries)}
+    notes = [{"seq": stored[a.id].seq, "text": a.given.note} for a in fresh.values() if a.given.note]
+    if notes:
+        connection.execute(insert(schema.note), notes)
     for answer in fresh.values():
         leases.release(connection, [answer.position], None if filled.get(answer.position) else answer.annotator)
     return [_receipt(event or stored[answer.id]) for answer, event in zip(ready, known, strict=True)]

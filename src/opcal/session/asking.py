@@ -7,9 +7,11 @@ from threading import RLock
 import numpy as np
 
 from opcal.calibrator import OperationalCalibrator
+from opcal.pool import Pool
 from opcal.session import log
 from opcal.session.replay import Replay
-from opcal.session.standing import Settled, Snapshot, Standing, opinions_wanted
+from opcal.session.snapshots import Snapshot, snapshot
+from opcal.session.standing import Settled, Standing, opinions_wanted
 from opcal.session.store import Store
 
 
@@ -19,41 +21,41 @@ class Asker:
     def __init__(self, store: Store, replay: Replay) -> None:
         self._store, self._replay = store, replay
         self._lock = RLock()
-        self._working: tuple[OperationalCalibrator, tuple[Settled, ...]] | None = None
+        self._working: tuple[OperationalCalibrator, tuple[Settled, ...], Pool] | None = None
 
-    def refill(self, annotator: str | None, wanted: int) -> bool:
+    def refill(self, annotator: str | None, wanted: int) -> int:
         """Have `wanted` questions in the queue that this annotator (anybody, for None) may answer.
 
-        False where nothing was added: the budget or the pool ends, or there are enough.
+        Gives the number of the last event that asked: the same as before where the budget or the pool ends.
         """
         with self._lock:
             while True:
                 with self._store.standing() as standing:
-                    k, at = _lacking(standing, annotator, wanted), standing.snapshot()
+                    k, at = _lacking(standing, annotator, wanted), snapshot(standing)
                 entries = self._chosen(self._follow(at), k, at.places) if k else []
                 if not entries:
-                    return False
-                if self._put(at, entries):
-                    return True
+                    return at.asked_seq
+                if asked := self._put(at, entries):
+                    return asked
                 self._working = None  # another process asked meanwhile, or took the last places: look again
 
-    def _put(self, at: Snapshot, entries: list[log.Entry]) -> bool:
+    def _put(self, at: Snapshot, entries: list[log.Entry]) -> int:
+        """The number of the last of these events; 0 where they no longer fit."""
         with self._store.step() as (connection, now):
             places = now.places
             room = places is None or sum(e.data["wanted"] for e in entries) <= places
             if now.asked_seq != at.asked_seq or not room:
-                return False
-            log.append(connection, entries)
-            return True
+                return 0
+            return log.append(connection, entries)[-1].seq
 
     def _follow(self, at: Snapshot) -> OperationalCalibrator:
         """The calibrator that knows all settled answers and all questions so far."""
-        calibrator, told = self._working or (self._replay.fresh(), ())
-        if at.settled[: len(told)] != told:
-            calibrator, told = self._replay.fresh(), ()
+        calibrator, told, pool = self._working or (self._replay.fresh(at), (), self._replay.pool)
+        if at.settled[: len(told)] != told or pool is not self._replay.pool:
+            calibrator, told = self._replay.fresh(at), ()
         self._replay.tell(calibrator, at.settled[len(told) :])
         resume(calibrator, at)
-        self._working = calibrator, at.settled
+        self._working = calibrator, at.settled, self._replay.pool
         return calibrator
 
     def _chosen(self, calibrator: OperationalCalibrator, k: int, places: int | None) -> list[log.Entry]:

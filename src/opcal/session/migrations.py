@@ -37,7 +37,20 @@ _POSTGRESQL_TRIGGERS = (
     "CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON event EXECUTE FUNCTION opcal_append_only()",
 )
 
-STEPS: tuple[Callable[[Connection], None], ...] = (_first,)
+
+def _second(connection: Connection) -> None:
+    """A clock of its own instead of the wall clock (leases under way end: they were told by the other), and notes."""
+    for statement in (
+        "ALTER TABLE ledger ADD COLUMN elapsed DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "ALTER TABLE ledger ADD COLUMN wall DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "CREATE TABLE clock (boot TEXT PRIMARY KEY, ahead DOUBLE PRECISION NOT NULL)",
+        "CREATE TABLE note (seq INTEGER PRIMARY KEY, text TEXT)",
+        "DELETE FROM lease",
+    ):
+        connection.execute(text(statement))
+
+
+STEPS: tuple[Callable[[Connection], None], ...] = (_first, _second)
 VERSION = len(STEPS)
 
 

@@ -12,9 +12,12 @@ import numpy as np
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.method import WRONG
 from opcal.pool import Pool
+from opcal.session.snapshots import Snapshot
 from opcal.session.standing import Settled
 from opcal.session.values import Settings
 
+LEAST = 1e-6
+"""Weight of a label that is counted but teaches nothing."""
 SHOWN = 1000
 """Pool rows whose confidence enters the digest."""
 
@@ -25,22 +28,32 @@ class Replay:
     def __init__(self, settings: Settings, pool: Callable[[], Pool]) -> None:
         self._settings, self._pool = settings, pool
         self._lock = RLock()
-        self._base: OperationalCalibrator | None = None
+        self._base: tuple[OperationalCalibrator, Pool, tuple[tuple[int, int], ...]] | None = None
 
     @property
     def pool(self) -> Pool:
         return self._pool()
 
-    def fresh(self) -> OperationalCalibrator:
-        """A calibrator that was told nothing yet."""
-        s = self._settings
+    def fresh(self, at: Snapshot) -> OperationalCalibrator:
+        """A calibrator on the items of that moment that was told nothing yet."""
         with self._lock:
-            if self._base is None:
-                base = OperationalCalibrator(
-                    s.method, s.design, threshold=s.threshold, costs=s.costs, audit=s.audit, random_state=s.seed
-                )
-                self._base = base.begin(self.pool, s.budget)
-            return self._base.anew()
+            pool = self.pool
+            if self._base is None or self._base[1:] != (pool, at.parts):
+                self._base = self._begun(pool, at.parts), pool, at.parts
+            return self._base[0].anew()
+
+    def _begun(self, pool: Pool, parts: tuple[tuple[int, int], ...]) -> OperationalCalibrator:
+        """Begun on the first items, then extended part by part with the audit where it had come to."""
+        s = self._settings
+        made = OperationalCalibrator(
+            s.method, s.design, threshold=s.threshold, costs=s.costs, audit=s.audit, random_state=s.seed
+        )
+        n = len(pool) - sum(added for added, _ in parts)
+        made.begin(first(pool, n), s.budget)
+        for added, walked in parts:
+            n += added
+            made.resume([], asked=0, walked=walked).extend(first(pool, n))
+        return made
 
     def tell(self, calibrator: OperationalCalibrator, settled: Sequence[Settled]) -> None:
         """In order; runs of "wrong without its class" apart from runs of labels."""
@@ -48,10 +61,28 @@ class Replay:
             part = list(run)
             at = np.array([s.position for s in part], dtype=np.intp)
             drawn = np.array([s.drawn for s in part], dtype=bool)
-            if wrong:
-                calibrator.tell(at, correct=np.zeros(len(at), dtype=bool), audit=drawn)
-            else:
-                calibrator.tell(at, labels=np.array([s.label for s in part], dtype=np.intp), audit=drawn)
+            said = (
+                {"correct": np.zeros(len(at), dtype=bool)}
+                if wrong
+                else {"labels": np.array([s.label for s in part], dtype=np.intp)}
+            )
+            weight = np.array([max(s.weight, LEAST) for s in part])
+            full = bool((weight == 1).all())
+            calibrator.tell(at, audit=drawn, **said, **({} if full else {"weight": weight}))
+
+
+def first(pool: Pool, n: int) -> Pool:
+    """The first n items, arrays shared."""
+    if n == len(pool):
+        return pool
+    return Pool(
+        pool.outputs.take(slice(0, n)),
+        pool.classes,
+        None if pool.payload is None else pool.payload[:n],
+        {name: values[:n] for name, values in pool.columns.items()},
+        pool.model,
+        None if pool.given_ids is None else pool.given_ids[:n],
+    )
 
 
 def digest(calibrator: OperationalCalibrator) -> str:

@@ -28,6 +28,8 @@ ledger = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("seq", Integer, nullable=False),
+    Column("elapsed", Float, nullable=False),
+    Column("wall", Float, nullable=False),
 )
 """One row. Whoever writes locks it first, so that the order of `seq` is the order of the commits."""
 
@@ -39,3 +41,9 @@ lease = Table(
     Column("until", Float, nullable=False),
 )
 """The primary key is what keeps two annotators from one item."""
+
+clock = Table("clock", metadata, Column("boot", Text, primary_key=True), Column("ahead", Float, nullable=False))
+"""For each start of a machine: the session's time minus the machine's."""
+
+note = Table("note", metadata, Column("seq", Integer, primary_key=True, autoincrement=False), Column("text", Text))
+"""Remarks of annotators. Apart from the log, for they may tell of a patient and then must be erased (`forget`)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,15 +10,16 @@ from typing import Any, Self
 
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.costs import Costs
-from opcal.errors import InvalidInput, UnknownOption
+from opcal.errors import InvalidInput, PoolError, UnknownOption
 from opcal.pool import Pool
-from opcal.session import beginning, leases, log
+from opcal.session import beginning, clock, leases, log
 from opcal.session.answering import Desk
 from opcal.session.asking import Asker, resume
 from opcal.session.database import Database
 from opcal.session.folder import Place
 from opcal.session.replay import Replay, digest
-from opcal.session.standing import Question, Snapshot
+from opcal.session.snapshots import Snapshot, snapshot
+from opcal.session.standing import Question
 from opcal.session.store import Store
 from opcal.session.values import Event, Given, Label, Receipt, Settings, Status, Task
 from opcal.session.wording import said
@@ -42,7 +42,7 @@ class Session:
         self._store, self.folder = store, folder
         self._lock, self._fitting = RLock(), RLock()
         self._burst = 0
-        self._pool: Pool | None = None
+        self._pool: tuple[str, Pool] | None = None
         self._replay = Replay(store.settings, lambda: self.pool)
         self._asker = Asker(store, self._replay)
         self._desk = Desk(store, self)
@@ -108,9 +108,15 @@ class Session:
     def pool(self) -> Pool:
         """All items, those added later at the end. Opened on first use, large arrays memory-mapped."""
         with self._lock:
-            if self._pool is None:
-                self._pool = Pool.open(self.folder / self._store.about["pool"])
-            return self._pool
+            folder = self._store.pool_folder
+            if self._pool is None or self._pool[0] != folder:
+                try:
+                    self._pool = folder, Pool.open(self.folder / folder)
+                except PoolError:  # another process may have written it anew just now
+                    if (folder := self._store.renewed_folder()) == self._store.about["pool"]:
+                        raise
+                    self._pool = folder, Pool.open(self.folder / folder)
+            return self._pool[1]
 
     def lease(self, annotator: str, k: int = 1) -> list[Task]:
         """The items that this annotator is to label now, at most k; nobody else gets them meanwhile.
@@ -123,8 +129,8 @@ class Session:
         if k < 1:
             raise InvalidInput(f"k is {k}: expected how many items to lease, 1 or more")
         while True:
-            held, ready = self._take(annotator, k)
-            if len(held) >= k or not self._asker.refill(annotator, ready + self._lacking(k - len(held))):
+            held, ready, asked = self._take(annotator, k)
+            if len(held) >= k or self._asker.refill(annotator, ready + self._lacking(k - len(held))) == asked:
                 break
         if self.background and ready - len(held) < LOW_WATER * self._ahead:
             self._worker.wake()
@@ -165,7 +171,7 @@ class Session:
     def status(self) -> Status:
         """Where the session stands now."""
         with self._store.database.read() as connection:
-            leased = leases.count(connection, time.time())
+            leased = leases.count(connection, clock.at(connection))
         with self._store.standing() as s:
             settled, everything, questions = s.settled(), s.everything(), s.questions.values()
             names: dict[str, int] = {}
@@ -225,15 +231,18 @@ class Session:
         (`session.calibrator().anew()` is yours).
         """
         with self._store.standing() as standing:
-            at = standing.snapshot()
+            at = snapshot(standing)
         with self._fitting:
-            if self._shown is None or (self._shown[0].settled, self._shown[0].asked) != (at.settled, at.asked):
-                made = self._replay.fresh()
+            if self._shown is None or not self._same(self._shown, at):
+                made = self._replay.fresh(at)
                 self._replay.tell(made, at.settled)
                 resume(made, at)
                 made.confidence(self.pool.take([0]))
                 self._shown = at, made
             return self._shown[1]
+
+    def _same(self, shown: tuple[Snapshot, OperationalCalibrator], at: Snapshot) -> bool:
+        return (shown[0].settled, shown[0].asked) == (at.settled, at.asked) and shown[1].pool_ is self.pool
 
     def digest(self) -> str:
         """A text that two sessions share exactly when their calibrators know the same and say the same."""
@@ -269,10 +278,10 @@ class Session:
         self._burst = min(LARGEST_BURST, 2 * self._ahead)
         return max(k, self._ahead)
 
-    def _take(self, annotator: str, k: int) -> tuple[list[Question], int]:
+    def _take(self, annotator: str, k: int) -> tuple[list[Question], int, int]:
         with self._store.step() as (connection, standing):
-            held = leases.take(connection, standing, annotator, k, time.time())
-            return held, len(standing.open(annotator))
+            held = leases.take(connection, standing, annotator, k, clock.now(connection))
+            return held, len(standing.open(annotator)), standing.asked_seq
 
     def _task(self, question: Question, annotator: str) -> Task:
         pool, blind = self.pool, self.settings.blind

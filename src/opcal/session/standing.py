@@ -71,22 +71,6 @@ class Settled:
     weight: float = 1.0
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """What the calibrator needs of a standing; nobody changes it."""
-
-    seq: int
-    settled: tuple[Settled, ...]
-    asked: tuple[int, ...]
-    """Positions asked for, in order."""
-    live: int
-    """How many of them were not given up."""
-    walked: int
-    places: int | None
-    asked_seq: int
-    """Number of the last event that asked."""
-
-
 @dataclass
 class Standing:
     """Fed with every event once, in order."""
@@ -97,6 +81,16 @@ class Standing:
     asked_seq: int = 0
     audited: set[int] = field(default_factory=set)
     """Positions that the audit drew: asked for it, or known already when it came to them."""
+    folder: str | None = None
+    """Where the pool lies now, if it was written anew since the start."""
+    parts: list[tuple[int, int]] = field(default_factory=list)
+    """Items added later: how many, and how far the audit had walked then."""
+    arrivals: list[tuple[int, str]] = field(default_factory=list)
+    """How many items came when."""
+    forgotten: set[int] = field(default_factory=set)
+    """Positions whose payload was erased."""
+    erased: set[int] = field(default_factory=set)
+    """Positions whose features were erased as well: their labels count, but teach nothing."""
     questions: dict[int, Question] = field(default_factory=dict)
     asked_item: dict[str, int] = field(default_factory=dict)
     used: int = 0
@@ -108,14 +102,20 @@ class Standing:
     _open: dict[int, Question] = field(default_factory=dict)
 
     def take(self, events: Iterable[Event]) -> None:
-        steps = {"ask": self._ask, "answer": self._answer, "skip": self._answer, "decide": self._decide}
+        steps = {
+            "start": self._start,
+            "ask": self._ask,
+            "answer": self._answer,
+            "skip": self._answer,
+            "decide": self._decide,
+            "undo": self._undo,
+            "pool": self._grow,
+            "forget": self._forget,
+        }
         for event in events:
             if event.seq <= self.seq:
                 continue  # another thread was quicker
-            if event.kind == "undo":
-                self._undo(event)
-            elif event.kind in steps:
-                steps[event.kind](event)
+            steps[event.kind](event)
             self.seq = event.seq
 
     def open(self, annotator: str) -> list[Question]:
@@ -168,12 +168,6 @@ class Standing:
             found.append(Settled(said[0].seq, position, label, any(v.drawn for v in said)))
         return sorted(found, key=lambda s: s.order)
 
-    def snapshot(self) -> Snapshot:
-        asked = tuple(sorted(self.questions, key=lambda p: self.questions[p].seq))
-        live = sum(1 for q in self.questions.values() if not (q.retired and q.filled == 0))
-        settled = tuple(self.settled())
-        return Snapshot(self.seq, settled, asked, live, self.walked, self.places, self.asked_seq)
-
     def last_of(self, annotator: str) -> Voice | None:
         """The newest thing that this annotator said and that is in force."""
         history = self._history.get(annotator)
@@ -189,6 +183,20 @@ class Standing:
             [v for p in self._said for v in self.voices(p).values()] + [d[-1] for d in self._decided.values() if d],
             key=lambda v: v.seq,
         )
+
+    def _start(self, event: Event) -> None:
+        self.arrivals.append((event.data["items"], event.at))
+
+    def _grow(self, event: Event) -> None:
+        self.parts.append((event.data["added"], self.walked))
+        self.arrivals.append((event.data["added"], event.at))
+        self.folder = event.data["folder"]
+
+    def _forget(self, event: Event) -> None:
+        self.forgotten.update(event.data["positions"])
+        if event.data["features"]:
+            self.erased.update(event.data["positions"])
+        self.folder = event.data["folder"]
 
     def _ask(self, event: Event) -> None:
         item, position, _ = event.about

@@ -47,6 +47,15 @@ class Store:
         with self._lock:
             yield self._standing
 
+    @property
+    def pool_folder(self) -> str:
+        """Where the pool lay when the log was last read, relative to the session's folder."""
+        return self._standing.folder or self.about["pool"]
+
+    def renewed_folder(self) -> str:
+        with self.standing():
+            return self.pool_folder
+
     def _catch_up(self, connection: Connection) -> None:
         events = log.after(connection, self._standing.seq)
         with self._lock:
