@@ -21,6 +21,10 @@ COMMANDS = {
     "status": "opcal.cli.sessions:status",
     "export-labels": "opcal.cli.labels:export_labels",
     "import-labels": "opcal.cli.labels:import_labels",
+    "resolve": "opcal.cli.upkeep:resolve",
+    "add-items": "opcal.cli.upkeep:add_items",
+    "forget": "opcal.cli.upkeep:forget",
+    "backup": "opcal.cli.upkeep:backup",
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""

@@ -96,6 +96,7 @@ class Desk:
 
 def _record(connection: Connection, standing: Standing, ready: list[Ready]) -> list[Receipt]:
     known = [_known(connection, answer) for answer in ready]
+    known = [event or _in_force(connection, standing, answer) for answer, event in zip(ready, known, strict=True)]
     fresh: dict[str, Ready] = {}
     for answer, event in zip(ready, known, strict=True):
         if event is None and (twin := fresh.setdefault(answer.id, answer)) is not answer:
@@ -131,6 +132,14 @@ def _known(connection: Connection, answer: Ready) -> Event | None:
             "make a new id for each answer; only a repeated request has the same one"
         )
     return event
+
+
+def _in_force(connection: Connection, standing: Standing, answer: Ready) -> Event | None:
+    """What this annotator said before, if an answer without an id of its own says just the same."""
+    if answer.given.id is not None or answer.given.note is not None or answer.given.arbiter:
+        return None
+    voice = standing.voices(answer.position).get(answer.annotator)
+    return log.with_id(connection, voice.id) if voice is not None and voice.label == answer.label else None
 
 
 def _same(first: Ready, second: Ready) -> None:

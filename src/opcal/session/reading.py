@@ -34,7 +34,7 @@ def status(store: Store) -> Status:
             forgotten=len(s.forgotten),
             annotators=dict(sorted(Counter(v.annotator for v in everything).items())),
             events=s.seq,
-            done=s.places == 0 and s.missing == 0,
+            done=s.missing == 0 and (s.places == 0 or s.exhausted),
         )
 
 

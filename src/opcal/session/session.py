@@ -186,6 +186,10 @@ class Session:
         """Every answer in force, in order, as rows for a table: who, what, why it was asked, with what probability."""
         return reading.answers(self._store, self.calibrator())
 
+    def knows(self, item: str) -> bool:
+        """Whether an item has this id."""
+        return self._store.asked(item) or self.pool.has(item)
+
     def disagreements(self) -> list[Disagreement]:
         """Items whose opinions do not settle them; the calibrator is told nothing of them meanwhile."""
         return reading.disagreements(self._store)

@@ -128,6 +128,12 @@ class Standing:
         """How many more opinions may be asked for; None without a budget."""
         return None if self.settings.budget is None else max(0, self.settings.budget - self.used - self.missing)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether every item was asked for or brought along."""
+        known = self.questions.keys() | {p for p in self._said if self.labels(p)}
+        return len(known) == sum(count for count, _ in self.arrivals)
+
     def voices(self, position: int) -> dict[str, Voice]:
         """What is in force of what was said of an item, by annotator, "can't tell" included."""
         return {who: said[-1] for who, said in self._said.get(position, {}).items() if said}
