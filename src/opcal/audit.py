@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+import numpy as np
+
 from opcal.core.method import BoolArray, IntArray
 
 
@@ -39,6 +41,13 @@ class AuditWalk:
         """Mark in `drawn` [N] all that the walk passes."""
         drawn[self.permutation[self.walked : to]] = True
         self.walked = to
+
+    def rank(self, drawn: BoolArray) -> IntArray:
+        """Place of each item in the walk, [N]; all 0 where `drawn` holds items that the walk has not passed."""
+        ranks = np.zeros(len(drawn), dtype=np.intp)
+        if int(drawn[self.permutation[: self.walked]].sum()) == int(drawn.sum()):
+            ranks[self.permutation] = np.arange(len(drawn))
+        return ranks
 
     def weave(self, chosen: list[int], audit: list[int], asked: int) -> list[int]:
         """Both in one batch, audit items where their share falls due, so that every prefix holds its part of them."""

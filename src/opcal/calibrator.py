@@ -137,6 +137,15 @@ class OperationalCalibrator(Params):
         return drawn
 
     @property
+    def draw_order_(self) -> IntArray:
+        """Rank of every pool item in the audit's random draw, [N]; equal for all where the draw is not the audit's own.
+
+        Audit items by rank are a uniform sample at every length; in the order told they need not be.
+        """
+        self._begun()
+        return self._walk.rank(self._book.drawn)
+
+    @property
     def pending_(self) -> IntArray:
         """Positions asked and not yet told, in the order asked."""
         self._begun()

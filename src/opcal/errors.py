@@ -9,7 +9,8 @@ OpcalError
 │   ├── UnknownLabel                    a label that the model does not know and that was not declared outside
 │   ├── UnknownItem                     a position or an id that the pool does not have
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
-│   └── IncompatiblePool                a pool of another model
+│   ├── IncompatiblePool                a pool of another model
+│   └── NotEnoughLabels                 a question that these labels cannot answer at all
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
@@ -58,6 +59,10 @@ class UnknownOption(InvalidInput):
 
 class IncompatiblePool(InvalidInput):
     """A pool of another model: other number of features or classes."""
+
+
+class NotEnoughLabels(InvalidInput):
+    """A question that these labels cannot answer at all, not even with a wide interval."""
 
 
 class ConflictingAnswer(OpcalError, ValueError):
