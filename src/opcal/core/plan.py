@@ -7,7 +7,6 @@ from scipy.special import ndtri
 
 from opcal.core.assess import interval
 from opcal.core.checks import within
-from opcal.core.exact import binomial
 
 
 def labels_for(half_width: float, value: float, variance: float, size: int, level: float = 0.95) -> int:
@@ -17,10 +16,12 @@ def labels_for(half_width: float, value: float, variance: float, size: int, leve
     predictions). Never more than the pool.
     """
     within(half_width, "half_width", 1e-6, 1)
+    value = min(max(value, 0.005), 0.995)
     low, high = 1, size
     while low < high:
         n = (low + high) // 2
-        found = interval(value, variance * (1 - n / size) / n, level, n)
+        effective = value * (1 - value) * n / max(variance * (1 - n / size), 1e-12)
+        found = interval(value, max(effective, 1e-9), level, n)
         low, high = (low, n) if found.half_width <= half_width else (n + 1, high)
     return low
 
@@ -29,26 +30,3 @@ def labels_to_decide(distance: float, value: float, variance: float, size: int, 
     """Labels until an interval about `value` probably leaves out what lies `distance` away (four runs in five)."""
     needed = float(ndtri(0.5 + level / 2) + ndtri(0.8)) ** 2 * variance / max(distance, 1e-9) ** 2
     return min(size, int(np.ceil(needed / (1 + needed / size))))
-
-
-def most_wrong(n: int, error: float, doubt: float) -> int:
-    """The most false items among n that still show, at `doubt`, an error of at most `error`; −1 where none do."""
-    return int((np.cumsum(binomial(n, error)) <= doubt).sum()) - 1
-
-
-def labels_to_certify(error: float, doubt: float, expected: float, most: int, chance: float = 0.8) -> int | None:
-    """Fresh labels with which a region whose error is `expected` passes with probability `chance`; None beyond `most`."""
-    for n in _growing(most):
-        allowed = most_wrong(n, error, doubt)
-        if allowed >= 0 and binomial(n, expected)[: allowed + 1].sum() >= chance:
-            return n
-    return None
-
-
-def _growing(most: int) -> list[int]:
-    steps = [
-        *range(1, min(most, 200) + 1),
-        *range(205, min(most, 2000) + 1, 5),
-        *range(2050, min(most, 20_000) + 1, 50),
-    ]
-    return steps

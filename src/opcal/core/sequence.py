@@ -105,7 +105,7 @@ def _bets(draws: Draws, share: FloatArray) -> FloatArray:
     return out
 
 
-def lower_bound(values: FloatArray, size: int, doubt: float, goals: FloatArray) -> FloatArray:
+def lower_bound(values: FloatArray, size: int, goals: FloatArray) -> FloatArray:
     """log capital against "the mean of all `size` values in [0, 1] is at most this goal", after all draws [goals].
 
     A goal is passed, whenever one looks, where its capital has ever reached 1/doubt.

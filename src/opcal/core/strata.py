@@ -39,7 +39,9 @@ def stratified(y: FloatArray, stratum: IntArray, sizes: IntArray, level: float) 
     steady = (n * means + 2 * y.mean()) / (n + 2)
     left = 1 - n / np.maximum(sizes, 1)
     variance = share**2 * left * steady * (1 - steady) / np.maximum(n - 1, 1)
-    return interval(float(share @ means), float(variance.sum()), level, len(y))
+    mean = float(np.clip(share @ means, 0.5 / (len(y) + 1), 1 - 0.5 / (len(y) + 1)))
+    effective = mean * (1 - mean) / max(float(variance.sum()), 1e-9)
+    return interval(float(share @ means), effective, level, len(y))
 
 
 @dataclass(frozen=True)
