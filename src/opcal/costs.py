@@ -171,10 +171,11 @@ class _Reader:
         return Action(name, with_accuracy(right, wrong, accuracy=accuracy, cost=cost), capacity)
 
     def _number(self, at: str, given: Any, low: float = -np.inf, high: float = np.inf) -> float:
-        if isinstance(given, bool) or not isinstance(given, Real) or not low <= given <= high or not np.isfinite(given):
+        number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else np.nan
+        if not (low <= number <= high and np.isfinite(number)):
             bounds = f" from {low:g} to {high:g}" if np.isfinite(high) else f" of {low:g} or more"
             raise self._no(at, given, "a number" + (bounds if np.isfinite(low) else ""))
-        return float(given)
+        return number
 
     def _capacity(self, at: str, given: Any) -> int | None:
         if given is None:
@@ -190,9 +191,7 @@ class _Reader:
             if name not in known:
                 raise InvalidCosts(f"{self.where}{at} has an entry {name!r}: known are {', '.join(known)}")
 
-    def _all_classes(
-        self, at: str, given: Mapping[Any, Any], wanted: tuple[str, ...] | None = None
-    ) -> dict[str, Any]:
+    def _all_classes(self, at: str, given: Mapping[Any, Any], wanted: tuple[str, ...] | None = None) -> dict[str, Any]:
         """With every class once and nothing else; YAML reads a class named 1 as a number."""
         wanted, names = wanted or self.classes, {str(name) for name in given}
         if names != set(wanted) or len(names) != len(given):

@@ -58,7 +58,9 @@ class Accuracy:
     def simple(self) -> Estimate:
         """The plain share of right ones among the labels drawn at random."""
         c = self.crossfit
-        return core.estimate(core.weighted(c.correct, c.audit, None, self._inclusion, len(self.pool)), self.level)
+        return core.estimate(
+            core.weighted(c.correct.astype(np.float64), c.audit, None, self._inclusion, len(self.pool)), self.level
+        )
 
     @cached_property
     def stratified(self) -> Estimate:
@@ -147,7 +149,7 @@ class Accuracy:
     @property
     def _sample(self) -> core.Sample:
         c = self.crossfit
-        return core.weighted(c.correct, c.audit, c.prediction, self._inclusion, len(self.pool))
+        return core.weighted(c.correct.astype(np.float64), c.audit, c.prediction, self._inclusion, len(self.pool))
 
 
 def accuracy(

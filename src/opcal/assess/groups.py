@@ -56,7 +56,7 @@ def _group(c: CrossFitted, inside: np.ndarray[tuple[int], np.dtype[np.bool_]], l
     if n < min(minimum, size):
         return Group(size, n, None, None, None)
     place = np.cumsum(inside) - 1
-    sample = core.uniform(c.correct[drawn], place[c.audit[drawn]], c.prediction[inside], size)
+    sample = core.uniform(c.correct[drawn].astype(np.float64), place[c.audit[drawn]], c.prediction[inside], size)
     found = core.estimate(sample, level)
     return Group(size, n, found.value, found.lower, found.upper)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from opcal._threads import one_thread
@@ -15,7 +17,7 @@ from opcal.pool import Pool
 def looks(cal: OperationalCalibrator | None, c: CrossFitted, pool: Pool, level: float) -> Sequence:
     """Refitted on the first 8, 16, 32, … labels; before, and without a calibrator, the model's own confidence."""
     n = len(c.audit)
-    draws = Draws(c.correct, *(np.empty(n) for _ in range(4)), size=len(pool))
+    draws = Draws(c.correct, np.empty(n), np.empty(n), np.empty(n), np.empty(n), len(pool))
     left = np.ones(len(pool), bool)
     with one_thread():
         for first, last, g in _stretches(cal, c, pool):
@@ -33,7 +35,7 @@ def _stretches(cal: OperationalCalibrator | None, c: CrossFitted, pool: Pool) ->
         return [(0, n, pool.confidence)]
     bounds = [0, *(8 * 2**j for j in range(30) if 8 * 2**j < n), n]
     made = []
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in itertools.pairwise(bounds):
         known = _known_before(audit_rows(cal), first)
         g = pool.confidence if len(known) < 8 else refitted(cal, known).predict(pool.outputs).mean
         made.append((first, last, g))

@@ -117,7 +117,9 @@ class Region:
         self.__dict__.pop("cuts", None)
 
     def __str__(self) -> str:
-        what = f"{int(self.mask.sum()):,} of {len(self.pool):,} items, those with a confidence of {self.cut:.3f} or more"
+        what = (
+            f"{int(self.mask.sum()):,} of {len(self.pool):,} items, those with a confidence of {self.cut:.3f} or more"
+        )
         return f"{self.promise.words} Region: {what}." if self.mask.any() else f"{self.promise.words} Region: empty."
 
 

@@ -21,8 +21,8 @@ BORROWED = 10.0
 STEADY = 5.0
 """Sample items that the predictions' own idea of what they leave counts as.
 
-With this and 1 + 1/√n for the fluctuation of the fits, 95 % intervals cover .93 to .975 on five real shifts at 30, 60 and
-180 labels (200 runs each); without, .925 to .96.
+With this and 1 + 1/√n for the fluctuation of the fits, 95 % intervals cover .93 to .975 on five real shifts at 30, 60
+and 180 labels (200 runs each); without, .925 to .96.
 """
 
 

@@ -1,6 +1,6 @@
 """Exact tests of a promise that was fixed before its labels were drawn (method.md §4).
 
-`Looks` tests "at most so many are false" by counts: the first test is the exact one at δ; should it fail and more labels
+`Looks` tests "at most so many are false" by counts: the first test is the exact one at δ; should it fail and labels
 follow, later tests share what the first left of δ, by the exact chance of ever passing when the promise is just broken.
 `gain_bound` tests "the mean gain is at least g" by bets, which hold however often one looks.
 """

@@ -130,9 +130,7 @@ def others_by_softmax(logits: FloatArray, predicted: IntArray) -> FloatArray:
     return shares
 
 
-def with_accuracy(
-    right: FloatArray, wrong: FloatArray, *, accuracy: float = 1.0, cost: float = 0.0
-) -> FloatArray:
+def with_accuracy(right: FloatArray, wrong: FloatArray, *, accuracy: float = 1.0, cost: float = 0.0) -> FloatArray:
     """Gain of handing an item to somebody who is right so often, whatever the model predicted, [K, K + 1].
 
     `right` [K] is gained for a true class named rightly; `wrong` [K, K + 1] (negative) by named and true class.
@@ -144,4 +142,3 @@ def with_accuracy(
     told = np.append(accuracy * right + (1 - accuracy) * mistaken[:k], accuracy * 0.0 + (1 - accuracy) * mistaken[k])
     gain: FloatArray = np.broadcast_to(told - cost, (k, k + 1)).copy()
     return gain
-

@@ -44,24 +44,20 @@ def _one_limit(values: FloatArray, action: int, limit: int) -> IntArray:
 
 
 def _many_limits(values: FloatArray, limits: list[int]) -> IntArray:
-    """A transport problem: its linear programme has a whole-numbered best corner, which the simplex method finds."""
-    from scipy.optimize import linprog
+    """A transport problem, which has a whole-numbered best corner; solved as a linear programme with whole numbers."""
+    from scipy.optimize import LinearConstraint, milp
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
     n, actions = values.shape
-    each = kron(eye_array(n), np.ones((1, actions)))
     scarce = [a for a in range(actions) if limits[a] < n]
     columns = (np.arange(n)[None, :] * actions + np.array(scarce)[:, None]).ravel()
     rows = np.repeat(np.arange(len(scarce)), n)
     load = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(scarce), n * actions))
-    found = linprog(
-        -values.ravel(),
-        A_ub=load,
-        b_ub=np.array([limits[a] for a in scarce], float),
-        A_eq=vstack([each]).tocsr(),
-        b_eq=np.ones(n),
-        bounds=(0, 1),
-        method="highs-ds",
+    table = vstack([kron(eye_array(n), np.ones((1, actions))), load])
+    most = np.array([1.0] * n + [float(limits[a]) for a in scarce])
+    least = np.array([1.0] * n + [0.0] * len(scarce))
+    found = milp(
+        -values.ravel(), integrality=1, bounds=(0, 1), constraints=LinearConstraint(table.tocsr(), least, most)
     )
     chosen: IntArray = found.x.reshape(n, actions).argmax(1).astype(np.intp)
     return chosen

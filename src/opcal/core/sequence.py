@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betaln
 
 from opcal.core.exact import log_choose
-from opcal.core.method import BoolArray, FloatArray
+from opcal.core.method import BoolArray, FloatArray, IntArray
 
 GRID = 2000
 """Candidate shares that are followed; their spacing is added to the interval."""
@@ -72,7 +72,7 @@ def _ends(share: FloatArray, alive: BoolArray, spacing: float, before: tuple[flo
     return max(before[0], float(left[0]) - spacing), min(before[1], float(left[-1]) + spacing)
 
 
-def _prior_posterior(correct: BoolArray, totals: FloatArray, size: int) -> FloatArray:
+def _prior_posterior(correct: BoolArray, totals: IntArray, size: int) -> FloatArray:
     """log prior − log posterior of each number of right items after 1..n labels, [n, totals]."""
     k, n = np.cumsum(correct)[:, None], np.arange(1, len(correct) + 1)[:, None]
     rest, left = totals - k, size - n

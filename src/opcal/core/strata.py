@@ -1,4 +1,4 @@
-"""Strata of confidence: to weigh labels that were drawn uniformly, or to draw them so that each stratum has its share."""
+"""Strata of confidence: to weigh labels that were drawn uniformly, or to draw them stratum by stratum."""
 
 from __future__ import annotations
 
