@@ -17,6 +17,7 @@ LEVELS = [
         "_threads",
         "answers",
         "audit",
+        "growing",
         "methods",
         "metrics",
         "calibrator",

@@ -11,10 +11,13 @@ OpcalError
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
 │   ├── IncompatiblePool                a pool of another model
 │   ├── InvalidCosts                    costs that cannot be used, with the place in the file
-│   └── NotEnoughLabels                 a question that these labels cannot answer at all
+│   ├── NotEnoughLabels                 a question that these labels cannot answer at all
+│   └── BadLines                        lines of a file of answers are wrong; the message lists them by number
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
+├── SessionError (also an OSError)      a labelling session is missing, broken, busy or of an unknown version
+│   └── StorageFull                     no space left: nothing was taken, all that was acknowledged is there
 ├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
 └── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
 """
@@ -70,6 +73,14 @@ class NotEnoughLabels(InvalidInput):
     """A question that these labels cannot answer at all, not even with a wide interval."""
 
 
+class BadLines(InvalidInput):
+    """Lines of a file of answers are wrong; nothing of it was taken. `problems` lists (line number, what is wrong)."""
+
+    def __init__(self, message: str, problems: list[tuple[int, str]]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
 class ConflictingAnswer(OpcalError, ValueError):
     """An item was told twice with different answers."""
 
@@ -80,6 +91,14 @@ class NotBegun(OpcalError, ValueError, AttributeError):
 
 class PoolError(OpcalError, OSError):
     """A stored pool is missing, broken or of an unknown version."""
+
+
+class SessionError(OpcalError, OSError):
+    """A labelling session is missing, broken, busy, or of an unknown version."""
+
+
+class StorageFull(SessionError):
+    """No space is left for the session: what was to be written was not, everything acknowledged before is there."""
 
 
 class ArtifactError(OpcalError, ValueError):

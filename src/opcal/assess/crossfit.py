@@ -44,10 +44,15 @@ def cross_fitted(cal: OperationalCalibrator, folds: int = FOLDS) -> CrossFitted:
 
 
 def audit_rows(cal: OperationalCalibrator) -> IntArray:
-    """Which of `answers_` are audit items, in the order in which they were drawn where that is known."""
+    """Which of `answers_` are audit items: in the order of the audit's walk, else, where they were declared, as told.
+
+    By the walk they are a uniform sample at every length; in the order told they need not be.
+    """
     rows = np.flatnonzero(cal.audit_)
-    rank = cal.draw_order_[cal.answers_.positions[rows]]
-    return rows[np.argsort(rank, kind="stable")]
+    rank = np.full(len(cal.pool_), -1)
+    rank[cal.walked_] = np.arange(len(cal.walked_))
+    places = rank[cal.answers_.positions[rows]]
+    return rows if (places < 0).any() else rows[np.argsort(places, kind="stable")]
 
 
 def _predictions(cal: OperationalCalibrator, answers: Answers, rows: IntArray, folds: int) -> FloatArray:

@@ -135,7 +135,7 @@ class ErrorPromise:
         loss = 1 - confidence[order]
         error = np.cumsum(loss * ~known[order]) / np.maximum(fresh, 1)
         every = np.cumsum(loss) / np.arange(1, len(loss) + 1)
-        nested = Nested(error, every, fresh, np.cumsum(self.wrong[order], dtype=np.intp))
+        nested = Nested(error, every, fresh, np.cumsum(self.wrong[order].astype(np.intp)))
         sizes = steps(nested, self.error, PLANNED_DOUBT, labels, of_pool=self.of_pool)
         found = dict.fromkeys(_above_ties(confidence[order], m) for m in sizes)
         return tuple(cut for cut in found if cut < NOBODY)
@@ -282,9 +282,9 @@ def more_labels(looks: Looks, n: int, bad: int, left: int) -> int | None:
     for m in [*range(5, 50, 5), *range(50, 200, 10), *range(200, 1001, 50)]:
         if m > left:
             return None
-        room: int = looks.allowed(n + m) - bad
+        room = looks.allowed(n + m) - bad
         if room >= 0 and binomial(m, rate)[: room + 1].sum() >= 0.8:
-            return m
+            return int(m)
     return None
 
 

@@ -62,7 +62,7 @@ class Sample:
     def weights(self) -> FloatArray:
         """1/π, summing to n."""
         w: FloatArray = 1 / self.inclusion
-        return w * (len(w) / w.sum())
+        return np.asarray(w * (len(w) / w.sum()), np.float64)
 
 
 def uniform(y: FloatArray, at: IntArray, g: FloatArray | None, size: int, spread: FloatArray | None = None) -> Sample:

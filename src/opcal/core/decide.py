@@ -27,7 +27,7 @@ def decide(values: FloatArray, capacities: Sequence[int | None]) -> IntArray:
     free = values.argmax(1)
     over = np.bincount(free, minlength=actions) > np.array(limits)
     if not over.any():
-        return free.astype(np.intp)
+        return np.asarray(free, np.intp)
     tight = [a for a in range(actions) if limits[a] < n]
     return _one_limit(values, tight[0], limits[tight[0]]) if len(tight) == 1 else _many_limits(values, limits)
 
@@ -40,27 +40,27 @@ def _one_limit(values: FloatArray, action: int, limit: int) -> IntArray:
     advantage = values[:, action] - others.max(1)
     first = np.argsort(-advantage, kind="stable")[:limit]
     chosen[first[advantage[first] >= 0]] = action
-    return chosen.astype(np.intp)
+    return np.asarray(chosen, np.intp)
 
 
 def _many_limits(values: FloatArray, limits: list[int]) -> IntArray:
     """A transport problem, which has a whole-numbered best corner; solved as a linear programme with whole numbers."""
-    from scipy.optimize import LinearConstraint, milp
-    from scipy.sparse import csr_array, eye_array, kron, vstack
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
 
     n, actions = values.shape
     scarce = [a for a in range(actions) if limits[a] < n]
-    columns = (np.arange(n)[None, :] * actions + np.array(scarce)[:, None]).ravel()
-    rows = np.repeat(np.arange(len(scarce)), n)
-    load = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(scarce), n * actions))
-    table = vstack([kron(eye_array(n), np.ones((1, actions))), load])
+    used = (np.arange(n)[None, :] * actions + np.array(scarce)[:, None]).ravel()
+    columns = np.concatenate([np.arange(n * actions), used])
+    rows = np.concatenate([np.repeat(np.arange(n), actions), n + np.repeat(np.arange(len(scarce)), n)])
+    table = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n + len(scarce), n * actions))
     most = np.array([1.0] * n + [float(limits[a]) for a in scarce])
     least = np.array([1.0] * n + [0.0] * len(scarce))
-    found = milp(
-        -values.ravel(), integrality=1, bounds=(0, 1), constraints=LinearConstraint(table.tocsr(), least, most)
-    )
-    chosen: IntArray = found.x.reshape(n, actions).argmax(1).astype(np.intp)
-    return chosen
+    rules = LinearConstraint(table, least, most)
+    found = milp(-values.ravel(), integrality=np.ones(n * actions, np.intp), bounds=Bounds(0, 1), constraints=rules)
+    if found.x is None:
+        raise InvalidInput(f"no assignment of the items to the actions was found: {found.message}")
+    return np.asarray(found.x.reshape(n, actions).argmax(1), np.intp)
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,6 @@ def binomial(n: int, p: float) -> FloatArray:
     """P(k of n) for k = 0..n, [n + 1]."""
     k = np.arange(n + 1)
     if p <= 0 or p >= 1:
-        return (k == (0 if p <= 0 else n)).astype(np.float64)
+        return np.asarray(k == (0 if p <= 0 else n), np.float64)
     chances: FloatArray = np.exp(log_choose(n, k) + k * np.log(p) + (n - k) * np.log1p(-p))
     return chances
