@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opcal._threads import one_thread
-from opcal.core.method import Answers, BoolArray, FloatArray, IntArray, Learner
+from opcal.core.method import Answers, BoolArray, FloatArray, IntArray, Learner, Outputs
 from opcal.methods import method_named
 
 if TYPE_CHECKING:
@@ -60,11 +60,17 @@ def _predictions(cal: OperationalCalibrator, answers: Answers, rows: IntArray, f
     total, own = np.zeros(len(cal.pool_)), np.empty(len(rows))
     for f in range(folds):
         out = rows[fold == f]
-        found = refitted(cal, np.setdiff1d(np.arange(len(answers)), out)).predict(cal.pool_.outputs).mean
+        found = confidence_from(cal, np.setdiff1d(np.arange(len(answers)), out), cal.pool_.outputs)
         total += found / folds
         own[fold == f] = found[answers.positions[out]]
     total[answers.positions[rows]] = own
     return total
+
+
+def confidence_from(cal: OperationalCalibrator, rows: IntArray, outputs: Outputs) -> FloatArray:
+    """Confidence of any items by a fit to these of the answers alone; on one thread, which is ten times quicker here."""
+    with one_thread():
+        return refitted(cal, rows).predict(outputs).mean
 
 
 def refitted(cal: OperationalCalibrator, rows: IntArray) -> Learner:

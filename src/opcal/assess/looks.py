@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from opcal._threads import one_thread
-from opcal.assess.crossfit import CrossFitted, audit_rows, refitted
+from opcal.assess.crossfit import CrossFitted, audit_rows, confidence_from
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.method import FloatArray, IntArray
 from opcal.core.sequence import Draws, Sequence, confidence_sequence
@@ -37,7 +37,7 @@ def _stretches(cal: OperationalCalibrator | None, c: CrossFitted, pool: Pool) ->
     made = []
     for first, last in itertools.pairwise(bounds):
         known = _known_before(audit_rows(cal), first)
-        g = pool.confidence if len(known) < 8 else refitted(cal, known).predict(pool.outputs).mean
+        g = pool.confidence if len(known) < 8 else confidence_from(cal, known, pool.outputs)
         made.append((first, last, g))
     return made
 

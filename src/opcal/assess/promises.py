@@ -131,7 +131,7 @@ class ErrorPromise:
 
     def cuts(self, confidence: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
         order = np.argsort(-confidence, kind="stable")
-        fresh = np.cumsum(~known[order])
+        fresh = np.cumsum((~known[order]).astype(np.intp))
         loss = 1 - confidence[order]
         error = np.cumsum(loss * ~known[order]) / np.maximum(fresh, 1)
         every = np.cumsum(loss) / np.arange(1, len(loss) + 1)

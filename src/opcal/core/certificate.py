@@ -134,7 +134,7 @@ MISJUDGED = (0.7, 1.1, 1.5)
 LEAST_ERROR = 0.002
 """How many times larger than predicted a region's error turned out on digits, and what is added for luck."""
 FIRST, WIDEST = 0.98, 0.92
-"""Chances of passing that the first region and, with all labels inside it, the widest one aim at."""
+"""Chances of passing that the first region and, were all labels drawn for it, the widest one aim at."""
 
 
 def steps(nested: Nested, error: float, doubt: float, n: int, *, of_pool: bool) -> tuple[int, ...]:
@@ -144,27 +144,23 @@ def steps(nested: Nested, error: float, doubt: float, n: int, *, of_pool: bool) 
     chance of promising wrongly stays δ, since the narrowest region that breaks the promise must pass a test first.
     The predicted error of the widest never exceeds ε/2.
     """
-    grid = _grid(largest_prefix(nested.every, error / 2))
-    inside = [m for m in grid if nested.fresh[m - 1] >= min(n, 1) and _passes(nested, m, error, doubt, n, of_pool)]
-    if not inside:
+    grid = [m for m in _grid(largest_prefix(nested.every, error / 2)) if nested.fresh[m - 1] > 0]
+    if not grid:
         return ()
-    widest = inside[-1]
+    alone = {m: _chance(nested, m, min(n, int(nested.fresh[m - 1])), error, doubt, of_pool) for m in grid}
+    likely = [m for m, chance in alone.items() if chance >= WIDEST and nested.fresh[m - 1] >= n]
+    widest = likely[-1] if likely else max(alone, key=lambda m: alone[m] * m)
     total = int(nested.fresh[widest - 1])
-    chances = {
-        m: nested.chance(
-            m, Looks(nested.broken(m, error, of_pool), doubt), round(min(n, total) * int(nested.fresh[m - 1]) / total)
-        )
-        for m in grid
-        if m <= widest
-    }
-    sure = [m for m, chance in chances.items() if chance >= FIRST]
-    first = sure[-1] if sure else max(chances, key=lambda m: (chances[m], m))
-    return tuple(m for m in grid if first <= m <= widest)
+    share = min(n, total) / total
+    inside = [m for m in grid if m <= widest]
+    chances = {m: _chance(nested, m, round(share * int(nested.fresh[m - 1])), error, doubt, of_pool) for m in inside}
+    sure = [m for m, chance in chances.items() if chance >= FIRST and 3 * m >= widest]
+    first = sure[-1] if sure else max(chances, key=lambda m: chances[m] * m)
+    return tuple(m for m in inside if m >= first)
 
 
-def _passes(nested: Nested, m: int, error: float, doubt: float, n: int, of_pool: bool) -> bool:
-    looks = Looks(nested.broken(m, error, of_pool), doubt)
-    return nested.chance(m, looks, min(n, int(nested.fresh[m - 1]))) >= WIDEST
+def _chance(nested: Nested, m: int, n: int, error: float, doubt: float, of_pool: bool) -> float:
+    return nested.chance(m, Looks(nested.broken(m, error, of_pool), doubt), n)
 
 
 def _grid(most: int) -> list[int]:
