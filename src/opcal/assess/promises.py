@@ -66,6 +66,9 @@ class RegionSeen(Protocol):
 class Promise(Protocol):
     """What is promised, how its region is cut, what is drawn and how it is tested."""
 
+    looks: dict[float, Looks]
+    """The tests made so far, by cut."""
+
     @property
     def words(self) -> str: ...
     def cuts(self, confidence: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]: ...
@@ -121,8 +124,7 @@ class ErrorPromise:
     predicted: IntArray = field(repr=False)
     wrong: BoolArray = field(repr=False)
     """Labelled items that are wrong, [N]."""
-    _cuts: tuple[float, ...] = field(default=(), repr=False)
-    _looks: dict[float, Looks] = field(default_factory=dict, repr=False)
+    looks: dict[float, Looks] = field(default_factory=dict, repr=False)
 
     @property
     def words(self) -> str:
@@ -162,11 +164,11 @@ class ErrorPromise:
         inside = mask[at]
         n, false = int(inside.sum()), int((bad & inside).sum())
         fresh, before = int((mask & ~region.known).sum()), int((mask & self.wrong).sum())
-        if cut not in self._looks:
+        if cut not in self.looks:
             allowed = int(np.floor(self.error * int(mask.sum()) + 1e-9))
             broken = Broken(self.error, fresh, allowed + 1 - before) if self.of_pool else Broken(self.error)
-            self._looks[cut] = Looks(broken, doubt)
-        looks = self._looks[cut]
+            self.looks[cut] = Looks(broken, doubt)
+        looks = self.looks[cut]
         certified = looks.look(n, false)
         more = 0 if certified else more_labels(looks, n, false, fresh - n)
         if more:
@@ -189,7 +191,7 @@ class RecallPromise:
     predicted: IntArray = field(repr=False)
     share: FloatArray = field(repr=False)
     """How likely each item is of the class where its prediction is false, [N]; 1 where nothing is known."""
-    _looks: Looks | None = field(default=None, repr=False)
+    looks: dict[float, Looks] = field(default_factory=dict, repr=False)
 
     @property
     def words(self) -> str:
@@ -218,12 +220,12 @@ class RecallPromise:
         acted = mask[at] & (self.predicted[at] != self.label)
         of_class = (labels == self.label) | ((labels == WRONG) & acted)
         n, bad = int(of_class.sum()), int((of_class & acted).sum())
-        if self._looks is None:
-            self._looks = Looks(Broken(1 - self.recall), doubt)
-        certified = self._looks.look(n, bad)
-        more = 0 if certified else more_labels(self._looks, n, bad, int((~region.known).sum()) - len(at))
-        if more is not None:
-            more = int(np.ceil(more * len(at) / max(n, 1)))
+        looks = self.looks.setdefault(cut, Looks(Broken(1 - self.recall), doubt))
+        certified = looks.look(n, bad)
+        more = 0 if certified else more_labels(looks, n, bad, int((~region.known).sum()) - len(at))
+        more = None if more is None else int(np.ceil(more * len(at) / max(n, 1)))
+        if more is not None and more > int((~region.known).sum()) - len(at):
+            more = None
         return Tested(certified, 1 - error_bound(bad, n, doubt) if n else 0.0, n, bad, more, cut)
 
 
@@ -234,6 +236,8 @@ class GainPromise:
     goal: float
     costs: CostMatrix = field(repr=False)
     pool: Pool = field(repr=False)
+    looks: dict[float, Looks] = field(default_factory=dict, repr=False)
+    """Always empty: bets hold however often one looks."""
 
     @property
     def words(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from opcal._threads import one_thread
 from opcal.assess.crossfit import refitted
 from opcal.assess.promises import NOBODY, Promise, promised
 from opcal.core.method import BoolArray, FloatArray, IntArray, Learner
-from opcal.errors import InvalidInput, UnknownOption
+from opcal.errors import InvalidInput, NotBegun, UnknownOption
 from opcal.pool import Pool
 
 if TYPE_CHECKING:
@@ -32,13 +33,15 @@ class Region:
     """
 
     pool: Pool = field(repr=False)
-    learner: Learner = field(repr=False)
+    learner: Learner | None = field(repr=False)
+    """The frozen calibrator; None where the region was read from a file."""
     promise: Promise
     confidence: FloatArray = field(repr=False)
     known: BoolArray = field(repr=False)
     """Which items were labelled before, [N]."""
     planned: int
-    _order: IntArray = field(repr=False)
+    order: IntArray = field(repr=False)
+    """The draw: a permutation of the pool; those of its items that can be drawn are asked in this order."""
     asked: list[int] = field(default_factory=list, repr=False)
     answers: dict[int, int] = field(default_factory=dict, repr=False)
     """Label of each fresh item that `certify` was told."""
@@ -47,6 +50,19 @@ class Region:
     settled: float | None = None
     """The cut that the tests so far speak for."""
     _frozen: bool = False
+
+    def thaw(
+        self,
+        cuts: tuple[float, ...],
+        settled: float | None,
+        doubt: float | None,
+        asked: list[int],
+        answers: Mapping[str, int],
+    ) -> None:
+        """Go on where a stored region was left."""
+        self.__dict__["cuts"] = cuts
+        self.settled, self.doubt, self.asked, self._frozen = settled, doubt, list(asked), True
+        self.answers = {int(position): label for position, label in answers.items()}
 
     @cached_property
     def cuts(self) -> tuple[float, ...]:
@@ -95,6 +111,10 @@ class Region:
 
     def accepts(self, pool: Pool) -> BoolArray:
         """Which items of any pool of the same model lie in the region, [N]."""
+        if self.learner is None:
+            raise NotBegun(
+                "the region was read from a file, which holds no calibrator: use its threshold with your own"
+            )
         with one_thread():
             confidence = self.learner.predict(pool.outputs).mean
         return self.promise.takes(confidence, pool.predicted, self.cut)
@@ -105,7 +125,7 @@ class Region:
             raise InvalidInput(f"k is {k!r}: expected how many items to ask for, a whole number of 1 or more")
         if not self._frozen:
             self.freeze(int(k))
-        waiting = self._order[self.fresh[self._order]][len(self.asked) : len(self.asked) + int(k)]
+        waiting = self.order[self.fresh[self.order]][len(self.asked) : len(self.asked) + int(k)]
         self.asked += waiting.tolist()
         return waiting.astype(np.intp)
 

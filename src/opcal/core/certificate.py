@@ -60,7 +60,7 @@ class Looks:
     spent: float = 0.0
     """The chance, with the promise just broken, that one of the tests so far would have passed."""
     passed: bool = False
-    _running: FloatArray = field(default_factory=lambda: np.ones(1))
+    running: FloatArray = field(default_factory=lambda: np.ones(1))
     """Chance of k false ones and no test passed yet, [n + 1]."""
 
     def allowed(self, n: int) -> int:
@@ -78,15 +78,15 @@ class Looks:
         allowed, here = self.allowed(n), self._at(n)
         self.spent += float(here[: allowed + 1].sum())
         here[: allowed + 1] = 0.0
-        self._running, self.n = here, n
+        self.running, self.n = here, n
         self.passed = wrong <= allowed
         return self.passed
 
     def _at(self, n: int) -> FloatArray:
         """Chance of k false ones among n and no test passed before, [n + 1]."""
         chances = np.zeros(n + 1)
-        for k in np.flatnonzero(self._running).tolist():
-            chances[k : k + n - self.n + 1] += self._running[k] * self.broken.false_ones(n - self.n, self.n, k)
+        for k in np.flatnonzero(self.running).tolist():
+            chances[k : k + n - self.n + 1] += self.running[k] * self.broken.false_ones(n - self.n, self.n, k)
         return chances
 
 
