@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from opcal.core.assess import plain as uniform_estimate
 from opcal.core.cost_matrix import Action, CostMatrix, others_by_softmax, with_accuracy
 from opcal.core.costs import Costs
 from opcal.core.decide import GainCurve, decide, gain_curve
@@ -30,7 +31,18 @@ from opcal.core.method import FloatArray, IntArray
 from opcal.errors import InvalidCosts, MissingDependency
 from opcal.pool import Pool
 
-__all__ = ["Action", "CostMatrix", "Costs", "Decisions", "decisions", "from_dict", "load", "of_pool"]
+__all__ = [
+    "Action",
+    "CostMatrix",
+    "Costs",
+    "Decisions",
+    "Measured",
+    "decisions",
+    "from_dict",
+    "load",
+    "measured",
+    "of_pool",
+]
 
 KNOWN = ("u", "gain", "loss", "capacity", "actions", "classes")
 KNOWN_OF_ACTION = ("gain", "cost", "accuracy", "capacity")
@@ -55,8 +67,43 @@ def decisions(costs: CostMatrix | Costs | float, pool: Pool, conf: ArrayLike) ->
     matrix = of_pool(costs, pool)
     wrong = None if pool.logits is None else others_by_softmax(pool.logits, pool.predicted)
     values = matrix.values(conf, pool.predicted, wrong)
+    right, false = (found.max(1) for found in matrix.right_and_false(pool.predicted, wrong))
+    c = np.asarray(conf, np.float64)
     action = decide(values, matrix.capacities)
-    return Decisions(action, matrix.names, values[np.arange(len(values)), action], gain_curve(values))
+    curve = gain_curve(values, c * right + (1 - c) * false)
+    return Decisions(action, matrix.names, values[np.arange(len(values)), action], curve)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What decisions brought on items drawn at random, an item on average, and what it misses to perfect knowledge."""
+
+    gain: float
+    gain_lower: float
+    gain_upper: float
+    regret: float
+    regret_lower: float
+    regret_upper: float
+    labels: int
+
+
+def measured(
+    costs: CostMatrix | Costs | float, pool: Pool, action: IntArray, at: IntArray, labels: IntArray, level: float = 0.95
+) -> Measured:
+    """Gain and regret of `action` [N], estimated from the true `labels` of positions `at`, drawn at random."""
+    matrix = of_pool(costs, pool)
+    predicted = pool.predicted[at]
+    gain, best = matrix.realised(action[at], predicted, labels), matrix.perfect(predicted, labels)
+    gains, misses = _mean(gain, matrix.gains, len(pool), level), _mean(best - gain, None, len(pool), level)
+    return Measured(*gains, *misses, labels=len(at))
+
+
+def _mean(values: FloatArray, possible: FloatArray | None, size: int, level: float) -> tuple[float, float, float]:
+    """A bounded mean with its interval; without bounds, those of a regret: 0 and the largest seen."""
+    low, high = (0.0, float(values.max())) if possible is None else (float(possible.min()), float(possible.max()))
+    width = max(high - low, 1e-12)
+    found = uniform_estimate((values - low) / width, size, level)
+    return low + width * found.value, low + width * found.lower, low + width * found.upper
 
 
 def of_pool(costs: CostMatrix | Costs | float, pool: Pool) -> CostMatrix:

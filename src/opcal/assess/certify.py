@@ -153,4 +153,8 @@ def _assumptions(region: Region) -> tuple[str, ...]:
         about = "The costs are what was given; an answer outside all classes counts as the worst mistake."
     else:
         about = "Later items come from the same source as those that could be drawn."
-    return drawn, about, spent
+    then = (
+        "The threshold is of the confidence as it was when the region was fixed; a calibrator that has learned more "
+        "since needs a new certificate."
+    )
+    return drawn, about, spent, then

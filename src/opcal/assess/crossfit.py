@@ -68,7 +68,7 @@ def _predictions(cal: OperationalCalibrator, answers: Answers, rows: IntArray, f
 
 
 def confidence_from(cal: OperationalCalibrator, rows: IntArray, outputs: Outputs) -> FloatArray:
-    """Confidence of any items by a fit to these of the answers alone; on one thread, which is ten times quicker here."""
+    """Confidence of any items by a fit to these of the answers alone; one thread is ten times quicker here."""
     with one_thread():
         return refitted(cal, rows).predict(outputs).mean
 

@@ -62,8 +62,8 @@ def load(cal: OperationalCalibrator, path: str | Path) -> tuple[Region, dict[str
         raise ArtifactError(f"{path} has version {about['version']!r}, this opcal reads {VERSION}")
     if len(arrays["known"]) != len(cal.pool_):
         raise IncompatiblePool(
-            f"{path} is about a pool of {len(arrays['known'])} items, this one has {len(cal.pool_)}: a promise does not "
-            "pass to a pool that grew; make a new region"
+            f"{path} is about a pool of {len(arrays['known'])} items, this one has {len(cal.pool_)}: a promise does "
+            "not pass to a pool that grew; make a new region"
         )
     options = dict(about["options"])
     promise = promised(cal, **_parsed(options))
@@ -76,9 +76,9 @@ def load(cal: OperationalCalibrator, path: str | Path) -> tuple[Region, dict[str
 
 
 def _parsed(options: dict[str, Any]) -> dict[str, Any]:
-    known = {"error": None, "recall": None, "of": None, "gain": None, "costs": None, "about": "pool"} | options
+    known = {name: options.get(name) for name in ("error", "recall", "of", "gain", "costs")}
     costs = known["costs"]
-    return known | {"costs": Costs(costs) if isinstance(costs, (int, float)) else costs}
+    return known | {"about": options.get("about", "pool"), "costs": None if costs is None else Costs(float(costs))}
 
 
 def _plain(looks: Looks) -> dict[str, Any]:

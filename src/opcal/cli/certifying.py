@@ -79,8 +79,8 @@ def _region(found: Session, options: dict[str, Any]) -> tuple[Region, dict[str, 
         if differs or (delta is not None and delta != made["delta"]):
             name = differs[0] if differs else "delta"
             raise InvalidInput(
-                f"--{name} differs from the region that is being tested ({_made(made)}): leave it out to go on with that "
-                "one, or start another with --new, which needs new labels"
+                f"--{name} differs from the region that is being tested ({_made(made)}): leave it out to go on with "
+                "that one, or start another with --new, which needs new labels"
             )
         return region, made
     wanted = wanted or {"error": 0.05}

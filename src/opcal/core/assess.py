@@ -110,6 +110,11 @@ def estimate(s: Sample, level: float = 0.95, *, finite: bool = True) -> Estimate
     return interval(value, effective_labels(s, lam, finite), level, len(s))
 
 
+def plain(y: FloatArray, size: int, level: float) -> Estimate:
+    """The mean of y [n] in [0, 1], drawn uniformly from `size` items."""
+    return estimate(uniform(y, np.empty(0, np.intp), None, size), level)
+
+
 def interval(value: float, effective: float, level: float, n: int) -> Estimate:
     """Wilson's interval for a mean in [0, 1] from so many effective labels, with Student's quantile for n of them."""
     z = float(stdtrit(max(n - 1, 1), 0.5 + level / 2))

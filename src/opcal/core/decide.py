@@ -69,14 +69,18 @@ class GainCurve:
 
     items: IntArray  # [points]
     expected: FloatArray  # [points]
+    regret: FloatArray  # [points], what knowing which predictions are right would bring more
     best: int
     """Where the expected gain is greatest."""
 
 
-def gain_curve(values: FloatArray, points: int = 101) -> GainCurve:
-    """Expected gain against how many predictions are acted on; the first action is acting."""
+def gain_curve(values: FloatArray, perfect: FloatArray, points: int = 101) -> GainCurve:
+    """Expected gain against how many predictions are acted on; the first action is acting.
+
+    `perfect` [N] is each item's expected gain if one knew whether its prediction is right.
+    """
     other = values[:, 1:].max(1)
     advantage = np.sort(values[:, 0] - other)[::-1]
     gains = (other.sum() + np.append(0.0, np.cumsum(advantage))) / len(values)
     at = np.unique(np.linspace(0, len(values), points).round().astype(np.intp))
-    return GainCurve(at, gains[at], int(gains.argmax()))
+    return GainCurve(at, gains[at], perfect.mean() - gains[at], int(gains.argmax()))

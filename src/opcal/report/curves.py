@@ -16,11 +16,12 @@ POINTS = 6
 FOLDS = 4
 
 
-def reliability(c: CrossFitted, before: FloatArray, bins: int = 10) -> dict[str, Any]:
-    """Accuracy against confidence in bins of equal counts, with exact 90 % bands."""
+def reliability(c: CrossFitted, before: FloatArray) -> dict[str, Any]:
+    """Accuracy against confidence in bins of equal counts, eight items at least, with exact 90 % bands."""
+    bins = max(2, min(10, len(c.audit) // 8))
     found = {}
     for name, confidence in (("before", before), ("after", c.held_out)):
-        curve = metrics.reliability_curve(confidence, c.correct, bins=bins, level=0.9, binning="width")
+        curve = metrics.reliability_curve(confidence, c.correct, bins=bins, level=0.9, binning="mass")
         found[name] = {
             key: getattr(curve, key).tolist() for key in ("confidence", "accuracy", "lower", "upper", "count")
         }

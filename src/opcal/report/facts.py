@@ -14,10 +14,12 @@ import numpy as np
 import opcal
 from opcal import costs as cost
 from opcal.assess import Accuracy, Certificate, accuracy, quality
+from opcal.assess.crossfit import CrossFitted
 from opcal.assess.groups import Group, class_name, members
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
+from opcal.core.method import IntArray
 from opcal.core.quality import FEWEST
 from opcal.report import curves
 
@@ -68,7 +70,7 @@ def gather(
         "losses": curves.losses(c, own) if enough else None,
         "efficiency": curves.efficiency(cal, c) if enough else None,
         "errors": worst_clusters(cal, c.fitted),
-        "decisions": _decisions(cal, costs, c.fitted),
+        "decisions": _decisions(cal, costs, c),
         "certificate": certificate.as_dict() if isinstance(certificate, Certificate) else certificate,
         "labels": _labels(cal, source),
         "assumptions": _assumptions(cal, source),
@@ -86,8 +88,9 @@ def verdict(facts: Mapping[str, Any]) -> list[str]:
         old, new = q["before"]["brier"], q["after"]["brier"]
         change = "down" if new["value"] < old["value"] else "up"
         told.append(
-            f"The confidence's squared error (Brier score) went {change} from {old['value']:.3f} to {new['value']:.3f}, "
-            f"measured on {q['labels']} items drawn at random that took no part in their own prediction."
+            f"The confidence's squared error (Brier score) went {change} from {old['value']:.3f} to "
+            f"{new['value']:.3f}, measured on {q['labels']} items drawn at random that took no part in their own "
+            "prediction."
         )
     else:
         told.append(
@@ -149,15 +152,13 @@ def _example(cal: OperationalCalibrator, at: int, confidence: float, wrong: bool
     }
 
 
-def _decisions(
-    cal: OperationalCalibrator, costs: CostMatrix | Costs | float | None, confidence: np.ndarray[Any, Any]
-) -> dict[str, Any]:
+def _decisions(cal: OperationalCalibrator, costs: CostMatrix | Costs | float | None, c: CrossFitted) -> dict[str, Any]:
     """What to do with the pool, by the costs or, without any, by the threshold alone."""
     given = costs if costs is not None else cal.costs
     if given is None:
         level = min(cal.threshold_, 1 - 1e-9)
         given = Costs(level / (1 - level))
-    made = cost.decisions(given, cal.pool_, confidence)
+    made = cost.decisions(given, cal.pool_, c.prediction)
     matrix = cost.of_pool(given, cal.pool_)
     classes = [class_name(cal.pool_, k) for k in range(len(matrix.act))]
     thresholds = matrix.thresholds().tolist()
@@ -170,9 +171,20 @@ def _decisions(
         "curve": {
             "items": made.curve.items.tolist(),
             "expected": made.curve.expected.tolist(),
+            "regret": made.curve.regret.tolist(),
             "best": made.curve.best,
         },
+        "measured": _measured(given, cal, made.action, c),
     }
+
+
+def _measured(
+    costs: CostMatrix | Costs | float, cal: OperationalCalibrator, action: IntArray, c: CrossFitted
+) -> dict[str, Any] | None:
+    """On audit items, whose actions were decided by fits without their own labels."""
+    if len(c.audit) < FEWEST:
+        return None
+    return asdict(cost.measured(costs, cal.pool_, action, c.audit, c.labels))
 
 
 def _labels(cal: OperationalCalibrator, source: Source) -> dict[str, Any]:
@@ -200,8 +212,8 @@ def _assumptions(cal: OperationalCalibrator, source: Source) -> list[str]:
     ]
     if source.skipped:
         told.append(
-            f"{source.skipped} asked items were skipped. If the skipped ones are harder than the rest, the true accuracy "
-            "is lower than printed."
+            f"{source.skipped} asked items were skipped. If the skipped ones are harder than the rest, the true "
+            "accuracy is lower than printed."
         )
     return told
 

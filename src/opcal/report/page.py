@@ -61,10 +61,12 @@ def _first_screen(facts: Facts) -> Html:
 def _accuracy_card(a: Facts) -> str:
     left, right = f"{100 * a['lower']:.2f}%", f"{100 * (1 - a['upper']):.2f}%"
     claimed = f"{100 * a['claimed']:.2f}%"
-    bar = f'<div class="range" aria-hidden="true"><i style="left:{left};right:{right}"></i><s style="left:{claimed}"></s></div>'
+    marks = f'<i style="left:{left};right:{right}"></i><s style="left:{claimed}"></s>'
+    bar = f'<div class="range" aria-hidden="true">{marks}</div>'
     return (
         f'<div class="card">Right here<b>{percent(a["estimate"])}</b>{bar}'
-        f'<span class="soft">{interval(a["lower"], a["upper"], ".1%")}; the model claims {percent(a["claimed"])}</span></div>'
+        f'<span class="soft">{interval(a["lower"], a["upper"], ".1%")}; the model claims {percent(a["claimed"])}</span>'
+        "</div>"
     )
 
 
@@ -88,7 +90,8 @@ def _quality_card(q: Facts) -> str:
 
 def _certificate_card(certificate: Facts | None) -> str:
     if certificate is None:
-        return '<div class="card">Certificate<b class="words">None yet</b><span class="soft">see opcal certify</span></div>'
+        hint = '<span class="soft">see opcal certify</span>'
+        return f'<div class="card">Certificate<b class="words">None yet</b>{hint}</div>'
     words, kind = ("Certified", " good") if certificate["certified"] else ("Not certified", " bad")
     return (
         f'<div class="card">Certificate<b class="words{kind}">{words}</b><span class="soft">confidence '
@@ -110,8 +113,8 @@ def _before_and_after(facts: Facts) -> Html:
         )  # fmt: skip
     head = ("", "before", f"{q['level']:.0%} interval", "after", f"{q['level']:.0%} interval", "if honest")
     note = Html(
-        f"Measured on {number(q['labels'], 'd')} items drawn at random, each without its own label. “If honest”: what a "
-        f"perfectly honest confidence would show on so few items by luck. LCE at λ = {number(q['threshold'], 'g')}; "
+        f"Measured on {number(q['labels'], 'd')} items drawn at random, each without its own label. “If honest”: what "
+        f"a perfectly honest confidence would show on so few items by luck. LCE at λ = {number(q['threshold'], 'g')}; "
         f"acting on nothing would score {number(q['act_on_nothing'])}, on everything {number(q['act_on_everything'])}."
     )
     return section("Before and after", table(head, rows), paragraph(note, "soft"))
@@ -119,8 +122,8 @@ def _before_and_after(facts: Facts) -> Html:
 
 def _plots(drawn: Sequence[Picture]) -> Html:
     shown = "".join(
-        f'<figure id="{p.name}"><img class="plot" src="{p.source}" alt="{escape(p.alt)}"><figcaption>{escape(p.caption)}'
-        "</figcaption></figure>"
+        f'<figure id="{p.name}"><img class="plot" src="{p.source}" alt="{escape(p.alt)}">'
+        f"<figcaption>{escape(p.caption)}</figcaption></figure>"
         for p in drawn
     )
     return section("In pictures", Html(f'<div class="plots">{shown}</div>'))
@@ -135,13 +138,23 @@ def _decisions(facts: Facts) -> Html:
         for name, n in d["counts"].items()
     ]
     thresholds = [(name, number(value, ".3f", missing="never")) for name, value in list(d["thresholds"].items())[:30]]
-    words = Html(f"{given}, the expected gain is {number(d['expected_gain'])} an item.")
+    words = Html(f"{given}, the expected gain is {number(d['expected_gain'])} an item.{_measured(d['measured'])}")
     return section(
         "What to do with these items",
         paragraph(words),
         table(("action", "items", "share", "at most"), rows),
         Html("<h3>Act on a prediction from this confidence on</h3>"),
         table(("predicted class", "confidence"), thresholds),
+    )
+
+
+def _measured(m: Facts | None) -> Html:
+    if m is None:
+        return Html("")
+    return Html(
+        f" On {number(m['labels'], 'd')} items drawn at random it was {number(m['gain'])} "
+        f"({interval(m['gain_lower'], m['gain_upper'])}), and {number(m['regret'])} "
+        f"({interval(m['regret_lower'], m['regret_upper'])}) less than with perfect knowledge."
     )
 
 
@@ -177,8 +190,8 @@ def _errors(facts: Facts) -> Html:
             Html(
                 f"<h3>Cluster {escape(group['cluster'])}: {percent(group['expected_error'])} expected to be wrong</h3>"
                 f'<p class="soft">{number(group["items"], ",d")} items; the model claims '
-                f"{percent(group['claimed_error'])}; {number(group['labels'], 'd')} labelled, {number(group['wrong'], 'd')} "
-                "of them wrong</p>"
+                f"{percent(group['claimed_error'])}; {number(group['labels'], 'd')} labelled, "
+                f"{number(group['wrong'], 'd')} of them wrong</p>"
             )
         )
         parts.append(Html(f'<ul class="examples">{"".join(_example(e) for e in group["examples"])}</ul>'))

@@ -74,8 +74,8 @@ def _losses(facts: Mapping[str, Any]) -> Picture:
         for t, b, a, n, e in ([curve[k][i] for k in names] for i in at)
     )
     caption = (
-        "What wrong confidence costs, (1 − λ)·LCE, for every break-even confidence λ. A confidence is of use only where "
-        "it beats acting on nothing and acting on everything."
+        "What wrong confidence costs, (1 − λ)·LCE, for every break-even confidence λ. A confidence is of use only "
+        "where it beats acting on nothing and acting on everything."
     )
     return Picture("losses", _svg(plots.losses_of(curve)), alt, caption)
 
@@ -98,14 +98,18 @@ def _efficiency(facts: Mapping[str, Any]) -> Picture:
 def _gains(facts: Mapping[str, Any]) -> Picture:
     curve = facts["decisions"]["curve"]
     size = facts["labels"]["pool"]
-    figure = plots.gain_curve(np.array(curve["items"]) / size, np.array(curve["expected"]), curve["best"] / size)
+    share, gains, regrets = (np.array(curve[name]) for name in ("items", "expected", "regret"))
+    figure = plots.gain_curve(share / size, gains, regrets, curve["best"] / size)
     best = int(np.argmax(curve["expected"]))
     alt = (
         f"Expected gain per item against the share of predictions acted on: {curve['expected'][0]:.3f} when none, "
-        f"{curve['expected'][best]:.3f} at best when {curve['items'][best] / size:.0%}, {curve['expected'][-1]:.3f} when "
-        "all are acted on."
+        f"{curve['expected'][best]:.3f} at best when {curve['items'][best] / size:.0%}, {curve['expected'][-1]:.3f} "
+        f"when all are acted on; regret {curve['regret'][0]:.3f}, {curve['regret'][best]:.3f}, {curve['regret'][-1]:.3f}."
     )
-    caption = "Expected gain per item at the given costs, as more predictions are acted on, the surest first."
+    caption = (
+        "Expected gain per item at the costs, as more predictions are acted on, the surest first; regret is what "
+        "knowing which predictions are right would bring more."
+    )
     return Picture("gains", _svg(figure), alt, caption)
 
 

@@ -108,13 +108,14 @@ def losses_of(curve: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def gain_curve(share: FloatArray, expected: FloatArray, best: float) -> Figure:
-    """Expected gain per item against the share of predictions acted on."""
+def gain_curve(share: FloatArray, expected: FloatArray, regret: FloatArray, best: float) -> Figure:
+    """Expected gain and regret per item against the share of predictions acted on."""
     from matplotlib.ticker import PercentFormatter
 
     figure = _figure(5.2, 4.2)
     axes = figure.subplots()
     axes.plot(share, expected, markevery=10, **AFTER.of_line("expected gain"))
+    axes.plot(share, regret, markevery=10, **BEFORE.of_line("regret"))
     axes.axvline(best, color=FAINT, lw=1, ls=":", label=f"best: {best:.0%}")
     figure.suptitle("How many to act on", **TITLE)
     axes.set(xlabel="share of predictions acted on, the surest first", ylabel="gain per item", xlim=(0, 1))
