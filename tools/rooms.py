@@ -23,6 +23,7 @@ LEVELS = [
         "calibrator",
         "baselines",
         "assess",
+        "costs",
         "data",
     },
     {"session", "artifact", "monitor", "report"},

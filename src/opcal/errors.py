@@ -10,6 +10,8 @@ OpcalError
 │   ├── UnknownItem                     a position or an id that the pool does not have
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
 │   ├── IncompatiblePool                a pool of another model
+│   ├── InvalidCosts                    costs that cannot be used, with the place in the file
+│   ├── NotEnoughLabels                 a question that these labels cannot answer at all
 │   └── BadLines                        lines of a file of answers are wrong; the message lists them by number
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
@@ -61,6 +63,14 @@ class UnknownOption(InvalidInput):
 
 class IncompatiblePool(InvalidInput):
     """A pool of another model: other number of features or classes."""
+
+
+class InvalidCosts(InvalidInput):
+    """Costs that cannot be used; the message names the place."""
+
+
+class NotEnoughLabels(InvalidInput):
+    """A question that these labels cannot answer at all, not even with a wide interval."""
 
 
 class BadLines(InvalidInput):
