@@ -9,6 +9,7 @@ OpcalError
 │   ├── UnknownLabel                    a label that the model does not know and that was not declared outside
 │   ├── UnknownItem                     a position or an id that the pool does not have
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
+│   ├── NotYours                        an answer of somebody else: only they can take it back
 │   ├── IncompatiblePool                a pool of another model
 │   ├── InvalidCosts                    costs that cannot be used, with the place in the file
 │   ├── NotEnoughLabels                 a question that these labels cannot answer at all
@@ -59,6 +60,10 @@ class UnknownItem(InvalidInput):
 
 class UnknownOption(InvalidInput):
     """A setting, or a value of a setting, that does not exist."""
+
+
+class NotYours(InvalidInput):
+    """An answer of another annotator: only they can take it back."""
 
 
 class IncompatiblePool(InvalidInput):

@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "opcal.cli.demo",
     "import": "opcal.cli.importing",
     "start": "opcal.cli.sessions:start",
+    "label": "opcal.cli.labelling",
     "ask": "opcal.cli.sessions:ask",
     "tell": "opcal.cli.sessions:tell",
     "undo": "opcal.cli.sessions:undo",
