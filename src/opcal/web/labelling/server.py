@@ -83,6 +83,7 @@ class Server:
             proxy_headers=False,
             ws="none",
             timeout_graceful_shutdown=1,
+            timeout_keep_alive=75,
             ssl_certfile=self.address.certificate,
             ssl_keyfile=self.address.key,
         )
@@ -118,6 +119,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host.strip("[]"), port))
+        made.listen(2048)  # from now on a browser waits until the first answer, and is not refused
     except OSError as error:
         made.close()
         raise InvalidInput(f"{host}:{port} cannot be bound ({error.strerror}): choose another with --port") from error
