@@ -69,7 +69,7 @@ def test_a_whole_session_by_keyboard_alone(browser, server):
     noted = ann.answer("2")
     ann.answer("o")
     ann.press("u")  # the item comes back at once
-    ann.page.wait_for_function("document.querySelector('#toast').textContent.startsWith('Taken back')")
+    ann.page.wait_for_function("() => document.querySelector('#toast').textContent.startsWith('Taken back')")
     ann.press("+", "ArrowLeft", "b", "c", "i", "r", "f", "?")
     ann.page.wait_for_selector("#help[open]")
     ann.press("Escape", "a")
@@ -182,7 +182,7 @@ def test_it_fits_and_axe_finds_nothing_serious(browser, server, scheme, width):
         ann.page.wait_for_function("i => document.body.dataset.item !== i", arg=item)
     ann.page.wait_for_selector("#panel .figure")
     found = {}
-    ann.page.wait_for_function("document.querySelector('.frame img')?.complete")
+    ann.page.wait_for_function("() => document.querySelector('.frame img')?.complete")
     ann.shot(f"label-{width}-{scheme}")
     found["label"] = axe(ann.page)
     wide = [ann.page.evaluate("document.documentElement.scrollWidth")]
@@ -217,7 +217,7 @@ def test_a_thousand_classes_are_found_by_typing_and_any_name_is_shown_as_text(br
         ann = Person(browser, server)
         for typed, meant in (("bold", names[996]), ("epee", "Épée"), ("صورة", "صورة"), ("species 77", "species 77")):
             item = ann.ready()
-            ann.page.wait_for_function("document.activeElement.getAttribute('role') === 'combobox'")
+            ann.page.wait_for_function("() => document.activeElement.getAttribute('role') === 'combobox'")
             ann.page.keyboard.type(typed)
             assert meant in ann.page.inner_text("[aria-selected=true]")
             ann.press("Enter")
@@ -229,7 +229,10 @@ def test_a_thousand_classes_are_found_by_typing_and_any_name_is_shown_as_text(br
         assert "age <b>" in ann.page.inner_text(".tableview")
         assert axe(ann.page) == []
         ann.press("Escape")
-        ann.page.evaluate("getSelection().setBaseAndExtent(document.querySelector('.reading').firstChild, 2, document.querySelector('.reading').firstChild, 6)")
+        ann.page.evaluate(
+            "(() => { const t = document.querySelector('.reading').firstChild;"
+            "getSelection().setBaseAndExtent(t, 2, t, 6) })()"
+        )
         ann.press("h")
         assert ann.page.inner_text("mark.own") == "text"
         ann.page.reload()
@@ -299,7 +302,7 @@ def test_a_new_user_labels_twenty_xrays_of_the_demo_and_sees_the_numbers_move(br
             if count == 2:
                 ann.page.wait_for_selector("#panel .figure")
                 before = ann.page.inner_text("#panel")
-        ann.page.wait_for_function("document.querySelector('#panel .big strong')?.textContent === '20'")
+        ann.page.wait_for_function("() => document.querySelector('#panel .big strong')?.textContent === '20'")
         ann.page.wait_for_selector("#panel .key.measured")
         assert ann.page.inner_text("#panel") != before
         assert "With 20 more labels" in ann.page.inner_text("#panel")
