@@ -27,7 +27,7 @@ import numpy as np
 from opcal import Pool
 from opcal.session import Session
 
-ITEMS, DIMENSIONS, CLASSES = 20_000, 64, 10
+ITEMS, DIMENSIONS, CLASSES = 8_000, 32, 4
 
 
 @dataclass

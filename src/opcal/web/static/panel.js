@@ -46,7 +46,7 @@ function figures(panel) {
   if (claimed === undefined) return [h("p", { class: "quiet" }, say("panel_wait"))];
   const legend = (kind, text, value) => h("span", { class: `key ${kind}` }, h("i", { "aria-hidden": "true" }), `${text} `, h("b", {}, value));
   const shown = [h("section", { class: "figure" }, h("h3", {}, say("accuracy")),
-    measured ? h("p", { class: "big" }, h("strong", {}, percent(measured.estimate)), h("span", {}, ` ${say("points", { n: points(measured.half) })}`)) : h("p", { class: "quiet" }, say("measure_soon", { n: panel.audited })),
+    measured ? h("p", { class: "big" }, h("strong", {}, percent(measured.estimate)), h("span", {}, ` ${say("between", { low: percent(measured.lower), high: percent(measured.upper) })}`)) : h("p", { class: "quiet" }, say("measure_soon", { n: panel.audited })),
     scale(measured, expected, claimed),
     h("p", { class: "keys" }, measured && legend("measured", say("measured"), percent(measured.estimate)), expected !== null && legend("expected", say("expected"), percent(expected)), legend("claimed", say("claimed"), percent(claimed))),
     measured && h("p", { class: "plainly" }, sentence(measured, claimed), " ", h("span", {}, ahead(measured))))];
