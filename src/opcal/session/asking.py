@@ -14,7 +14,6 @@ from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Settled, Standing, opinions_wanted
 from opcal.session.store import Store
 
-
 TIES = 4
 """Of so many items with several opinions, one may be tied."""
 
