@@ -24,6 +24,10 @@ COMMANDS = {
     "report": "opcal.cli.reporting",
     "export-labels": "opcal.cli.labels:export_labels",
     "import-labels": "opcal.cli.labels:import_labels",
+    "resolve": "opcal.cli.upkeep:resolve",
+    "add-items": "opcal.cli.upkeep:add_items",
+    "forget": "opcal.cli.upkeep:forget",
+    "backup": "opcal.cli.upkeep:backup",
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""

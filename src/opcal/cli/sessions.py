@@ -16,6 +16,7 @@ from rich.table import Table
 from opcal.cli.progress import working
 from opcal.pool import Pool
 from opcal.session import Given, Receipt, Session, Status, Task
+from opcal.session.interchange import label_studio_tasks, read
 from opcal.session.wording import meaning, said
 
 
@@ -75,9 +76,10 @@ def start(pool: Path, out: Path, as_json: bool, **options: Any) -> None:
 @click.command("ask")
 @session
 @click.option("-n", "n", type=click.IntRange(min=1), default=1, show_default=True, help="How many items.")
+@click.option("--label-studio", type=click.Path(dir_okay=False, path_type=Path), help="Write them as tasks to import.")
 @annotator
 @as_json
-def ask(session: str, n: int, annotator: str, as_json: bool) -> None:
+def ask(session: str, n: int, label_studio: Path | None, annotator: str, as_json: bool) -> None:
     """The items to label next. They are yours for a while; what you hold already comes first.
 
     \b
@@ -86,6 +88,8 @@ def ask(session: str, n: int, annotator: str, as_json: bool) -> None:
     with working("choosing"), opened(session) as found:
         tasks = found.lease(annotator, n)
         classes = found.settings.classes
+        if label_studio is not None:
+            label_studio.write_text(json.dumps(label_studio_tasks(tasks, found.settings), indent=1), encoding="utf-8")
         status = None if tasks else found.status()
     if as_json:
         click.echo(json.dumps([asdict(task) for task in tasks]))
@@ -138,12 +142,10 @@ def tell(
         raise click.UsageError("pass ITEM=LABEL, or --from a file")
     with opened(session) as found:
         if file is not None:
-            from opcal.session.interchange import read
-
-            given = read(file, found.settings, annotator)
+            told = read(file, found, annotator)
         else:
-            given = [_given(text, found, annotator, note) for text in answers]
-        receipts = found.record(given)
+            told = [given(text, found, annotator, note) for text in answers]
+        receipts = found.record(told)
         done = found.status()
     if as_json:
         click.echo(json.dumps([asdict(receipt) for receipt in receipts]))
@@ -152,11 +154,12 @@ def tell(
         click.echo(f"{len(receipts)} stored. {done.answered}{left} asked and answered, {done.labelled} items labelled.")
 
 
-def _given(text: str, found: Session, annotator: str, note: str | None) -> Given:
+def given(text: str, found: Session, annotator: str, note: str | None, *, arbiter: bool = False) -> Given:
+    """ITEM=LABEL as an answer."""
     item, sign, label = text.rpartition("=")
     if not sign or not item:
         raise click.UsageError(f"{text!r}: expected ITEM=LABEL, for example scan17=pneumonia")
-    return Given(item, annotator=annotator, note=note, **meaning(label, found.settings))
+    return Given(item, annotator=annotator, note=note, arbiter=arbiter, **meaning(label, found.settings))
 
 
 @click.command("undo")

@@ -96,6 +96,7 @@ class Desk:
 
 def _record(connection: Connection, standing: Standing, ready: list[Ready]) -> list[Receipt]:
     known = [_known(connection, answer) for answer in ready]
+    known = [event or _in_force(connection, standing, answer) for answer, event in zip(ready, known, strict=True)]
     fresh: dict[str, Ready] = {}
     for answer, event in zip(ready, known, strict=True):
         if event is None and (twin := fresh.setdefault(answer.id, answer)) is not answer:
@@ -115,8 +116,9 @@ def _entry(standing: Standing, answer: Ready, filled: dict[int, int]) -> log.Ent
     question, before = standing.questions.get(answer.position), standing.voices(answer.position)
     data: dict[str, object] = {"counted": False}
     if question is not None and not answer.given.arbiter:
-        data["counted"] = answer.annotator in before or question.missing > filled.get(answer.position, 0)
-        filled[answer.position] = filled.get(answer.position, 0) + (answer.annotator not in before)
+        earlier, more = before.get(answer.annotator), filled.get(answer.position, 0)
+        data["counted"] = question.missing > more if earlier is None else earlier.counted
+        filled[answer.position] = more + (earlier is None)
     optional = {"given": answer.given.at, "drawn": answer.given.drawn, "predicted": answer.predicted}
     data |= {name: value for name, value in optional.items() if value is not None}
     kind = "decide" if answer.given.arbiter else "skip" if answer.label is None else "answer"
@@ -131,6 +133,14 @@ def _known(connection: Connection, answer: Ready) -> Event | None:
             "make a new id for each answer; only a repeated request has the same one"
         )
     return event
+
+
+def _in_force(connection: Connection, standing: Standing, answer: Ready) -> Event | None:
+    """What this annotator said before, if an answer without an id of its own says just the same."""
+    if answer.given.id is not None or answer.given.note is not None or answer.given.arbiter:
+        return None
+    voice = standing.voices(answer.position).get(answer.annotator)
+    return log.with_id(connection, voice.id) if voice is not None and voice.label == answer.label else None
 
 
 def _same(first: Ready, second: Ready) -> None:

@@ -22,7 +22,7 @@ def begin(pool: Pool, out: Path, settings: Settings, db: str | None) -> None:
     settings = replace(settings, classes=pool.classes, n_classes=pool.n_classes, name=settings.name or _name())
     out = Path(out).resolve()
     if db is not None:
-        _refuse_taken(db)
+        refuse_taken(db)
     with replacing(out, folders.refuse_what_is_there) as made:
         pool.save(made / folders.POOL)
         folders.write_about(made, settings.name, db)
@@ -40,7 +40,7 @@ def _name() -> str:
     return secrets.token_hex(8)
 
 
-def _refuse_taken(url: str) -> None:
+def refuse_taken(url: str) -> None:
     database = Database(url)
     try:
         with database.read() as connection:

@@ -55,6 +55,13 @@ class Database:
         with _told(self.shown), self.engine.begin() as connection:
             yield connection
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """For reading several tables as of one moment."""
+        level = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with _told(self.shown), self.engine.connect().execution_options(**level) as connection:
+            yield connection
+
     @property
     def shown(self) -> str:
         """Where it is, without the password."""

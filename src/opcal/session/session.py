@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.costs import Costs
+from opcal.core.method import IntArray
 from opcal.errors import InvalidInput, PoolError, UnknownOption
 from opcal.pool import Pool
-from opcal.session import beginning, clock, leases, log
+from opcal.session import beginning, clock, leases, log, reading
 from opcal.session.answering import Desk
 from opcal.session.asking import Asker, resume
+from opcal.session.backup import backup
 from opcal.session.database import Database
 from opcal.session.folder import Place
+from opcal.session.opinions import Agreement, agreement
 from opcal.session.replay import Replay, digest
 from opcal.session.snapshots import Snapshot, snapshot
-from opcal.session.standing import Question
+from opcal.session.standing import Question, Standing
 from opcal.session.store import Store
-from opcal.session.values import Event, Given, Label, Receipt, Settings, Status, Task
-from opcal.session.wording import said
+from opcal.session.upkeep import Upkeep, arrived_before, dated_before
+from opcal.session.values import Disagreement, Event, Given, Label, Receipt, Settings, Status, Task
 from opcal.session.worker import Worker
 
 LOW_WATER = 0.5
@@ -46,6 +50,7 @@ class Session:
         self._replay = Replay(store.settings, lambda: self.pool)
         self._asker = Asker(store, self._replay)
         self._desk = Desk(store, self)
+        self._upkeep = Upkeep(store, folder, lambda: self.pool)
         self._worker = Worker(self.refill)
         self._shown: tuple[Snapshot, OperationalCalibrator] | None = None
         self.background = True
@@ -170,30 +175,7 @@ class Session:
 
     def status(self) -> Status:
         """Where the session stands now."""
-        with self._store.database.read() as connection:
-            leased = leases.count(connection, clock.at(connection))
-        with self._store.standing() as s:
-            settled, everything, questions = s.settled(), s.everything(), s.questions.values()
-            names: dict[str, int] = {}
-            for voice in everything:
-                names[voice.annotator] = names.get(voice.annotator, 0) + 1
-            return Status(
-                name=self.settings.name,
-                items=self.items,
-                budget=self.settings.budget,
-                asked=len(questions),
-                answered=s.used,
-                labelled=len(settled),
-                audited=sum(x.drawn or x.position in s.audited for x in settled),
-                open=s.missing,
-                leased=leased,
-                skipped=sum(q.retired for q in questions),
-                disputed=len(s.disputed()),
-                extra=sum(v.label is not None for v in everything) - s.used,
-                annotators=names,
-                events=s.seq,
-                done=s.places == 0 and s.missing == 0,
-            )
+        return reading.status(self._store)
 
     def events(self, after: int = 0) -> list[Event]:
         """The log past this number, in order."""
@@ -202,27 +184,71 @@ class Session:
 
     def answers(self) -> list[dict[str, Any]]:
         """Every answer in force, in order, as rows for a table: who, what, why it was asked, with what probability."""
-        at = self.calibrator()
+        return reading.answers(self._store, self.calibrator())
+
+    def knows(self, item: str) -> bool:
+        """Whether an item has this id."""
+        return self._store.asked(item) or self.pool.has(item)
+
+    def disagreements(self) -> list[Disagreement]:
+        """Items whose opinions do not settle them; the calibrator is told nothing of them meanwhile."""
+        return reading.disagreements(self._store)
+
+    def resolve(
+        self, arbiter: str, item: str, label: Label, *, id: str | None = None, note: str | None = None
+    ) -> Receipt:
+        """An arbiter's decision on an item: it stands above all opinions, until it is undone. It costs no budget."""
+        return self.record([Given(item, label, id=id, note=note, annotator=arbiter, arbiter=True)])[0]
+
+    def agreement(self) -> Agreement:
+        """How far the annotators agree, and how often each of them errs, by the items with several opinions."""
         with self._store.standing() as standing:
-            voices, questions, audited = standing.everything(), dict(standing.questions), set(standing.audited)
-        shares = at.inclusion([v.position for v in voices]).tolist()
-        found = []
-        for voice, share in zip(voices, shares, strict=True):
-            purpose = "own" if voice.position not in questions else questions[voice.position].purpose
-            purpose = "audit" if voice.drawn or voice.position in audited else purpose
-            inclusion = None if purpose == "own" else share or 1.0
-            found.append(
-                {
-                    "annotator": voice.annotator,
-                    "item": voice.item,
-                    "answer": said(voice.label, self.settings),
-                    "purpose": "arbiter" if voice.arbiter else purpose,
-                    "inclusion": inclusion,
-                    "time": voice.at,
-                    "id": voice.id,
-                }
-            )
-        return found
+            return agreement(standing)
+
+    def add_items(self, more: Pool | str | Path) -> int:
+        """Append items of the same model to the running session; gives how many.
+
+        Ids, positions, medoids and answers stay. The new items can be asked for from now on, and the audit draws them
+        by a permutation of their own, first until they are drawn at the rate of the others.
+        """
+        event = self._upkeep.add(more if isinstance(more, Pool) else Pool.open(more))
+        return int(event.data["added"])
+
+    def forget(
+        self,
+        items: Sequence[str] = (),
+        *,
+        older_than: datetime | None = None,
+        column: str | None = None,
+        features: bool = False,
+        reason: str = "",
+        by: str = "",
+    ) -> list[str]:
+        """Erase the payload, the user's columns and the notes of items; gives the ids of those that had any left.
+
+        `older_than` takes items that came into the session before then, or whose own `column` holds an earlier date.
+        With `features` their features and logits go too: their labels still count, but teach nothing any more.
+        Labels, counts and the log stay; that and what was forgotten is an event of the log. Files that payloads name,
+        the pool that the session was started from, and backups are not the session's: erase them yourself.
+        """
+        if bool(items) == (older_than is not None):
+            raise InvalidInput("pass either items or older_than")
+
+        def chosen(pool: Pool, standing: Standing) -> IntArray:
+            if older_than is None:
+                return pool.positions(items)
+            return dated_before(pool, column, older_than) if column else arrived_before(pool, standing, older_than)
+
+        event = self._upkeep.forget(chosen, features=features, reason=reason, by=by)
+        return list(event.data["items"])
+
+    def backup(self, out: str | Path, *, db: str | None = None) -> int:
+        """A copy of the session as of one moment, made while people label; gives the number of its last event.
+
+        The copy is a session like any other. With `db` it lies in that empty database: the way from SQLite to
+        PostgreSQL and back.
+        """
+        return backup(self._store, self.folder, Path(out), db)
 
     def calibrator(self) -> OperationalCalibrator:
         """The calibrator of all settled answers: a pure function of pool and log, so that replay gives the same bytes.

@@ -25,6 +25,7 @@ class Question:
     predicted: int | None = None
     wanted: int = 0
     filled: int = 0
+    """Opinions given that count against the budget."""
     retired: bool = False
     """Somebody could not tell: no further opinion is asked."""
     tallied: tuple[int, int] = (0, 0)
@@ -123,10 +124,19 @@ class Standing:
         mine = (q for q in self._open.values() if annotator not in self.voices(q.position))
         return sorted(mine, key=lambda q: q.seq)
 
+    def open_questions(self) -> list[Question]:
+        return list(self._open.values())
+
     @property
     def places(self) -> int | None:
         """How many more opinions may be asked for; None without a budget."""
         return None if self.settings.budget is None else max(0, self.settings.budget - self.used - self.missing)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every item was asked for or brought along."""
+        known = self.questions.keys() | {p for p in self._said if self.labels(p)}
+        return len(known) == sum(count for count, _ in self.arrivals)
 
     def voices(self, position: int) -> dict[str, Voice]:
         """What is in force of what was said of an item, by annotator, "can't tell" included."""
@@ -257,9 +267,9 @@ class Standing:
             return
         self.used, self.missing = self.used - question.tallied[0], self.missing - question.tallied[1]
         voices = self.voices(position)
-        question.filled = sum(v.label is not None for v in voices.values())
+        question.filled = sum(v.label is not None and v.counted for v in voices.values())
         question.retired = any(v.label is None for v in voices.values())
-        question.wanted = question.planned + self._one_more(question)
+        question.wanted = max(question.planned, question.filled + self._one_more(question))
         question.tallied = question.used, question.missing
         self.used, self.missing = self.used + question.tallied[0], self.missing + question.tallied[1]
         if question.missing:
@@ -267,16 +277,13 @@ class Standing:
         else:
             self._open.pop(position, None)
 
-    def _one_more(self, question: Question) -> int:
+    def _one_more(self, question: Question) -> bool:
         """A tie asks for one more opinion than there are, where a vote decides and the budget has room."""
-        over = question.filled - question.planned
-        if self.settings.disputes != "vote" or question.retired or over < 0:
-            return 0
+        if self.settings.disputes != "vote" or question.retired or question.filled < question.planned:
+            return False
         if self.result(question.position) != TIE:
-            return max(0, over)
-        budget = self.settings.budget
-        room = budget is None or self.used + self.missing + question.filled < budget
-        return over + room
+            return False
+        return self.settings.budget is None or self.used + self.missing + question.filled < self.settings.budget
 
 
 def opinions_wanted(settings: Settings, item: str) -> int:

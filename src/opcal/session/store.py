@@ -47,6 +47,10 @@ class Store:
         with self._lock:
             yield self._standing
 
+    def asked(self, item: str) -> bool:
+        """Whether the item was asked for when the log was last read."""
+        return item in self._standing.asked_item
+
     @property
     def pool_folder(self) -> str:
         """Where the pool lay when the log was last read, relative to the session's folder."""

@@ -124,6 +124,16 @@ class Receipt:
 
 
 @dataclass(frozen=True)
+class Disagreement:
+    """An item on which the opinions come to no result."""
+
+    item: str
+    position: int
+    opinions: tuple[tuple[str, int], ...]
+    """Annotator and label (a class, OUTSIDE or WRONG), in the order given."""
+
+
+@dataclass(frozen=True)
 class Status:
     """Where a session stands."""
 
@@ -145,6 +155,8 @@ class Status:
     disputed: int
     extra: int
     """Answers beyond the questions: brought along, or late."""
+    forgotten: int
+    """Items whose payload was erased."""
     annotators: dict[str, int]
     """Answers in force by annotator."""
     events: int
