@@ -4,16 +4,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared lint format bench bench-efficacy clean
+.PHONY: demo test test-shared statistics browser lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not crash and not slow and not browser" $(ARGS)
 
 test-shared: $(VENV)/.dev
-	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
+
+# RUNS=60 is quick, RUNS=500 is what the documentation tells.
+RUNS ?= 500
+statistics: $(VENV)/.dev
+	OPCAL_RUNS=$(RUNS) OPCAL_SHARED=$(SHARED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -n 2 -m slow -rP tests/statistics $(ARGS)
+
+# Needs chromium on the PATH; SHOTS=folder keeps the screenshots.
+browser: $(VENV)/.browser
+	OPCAL_SHOTS=$(SHOTS) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -46,6 +56,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable ".[dev,browser]"
 	@touch $@
 
 clean:
