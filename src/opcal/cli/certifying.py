@@ -110,9 +110,9 @@ def _record(found: Session, answers: tuple[str, ...], options: dict[str, Any]) -
             raise click.UsageError(f"{text!r}: expected ITEM=LABEL, for example scan17=pneumonia")
         given.append(Given(item, annotator=options["annotator"], **meaning(label, found.settings)))
     if options["file"] is not None:
-        from opcal.session.interchange import read
+        from opcal.session.interchange.checking import read
 
-        given += read(options["file"], found.settings, options["annotator"])
+        given += read(options["file"], found, options["annotator"])
     if given:
         found.record(given)
 
