@@ -103,7 +103,8 @@ def test_gain_and_regret_are_measured_on_labelled_items():
     right = (pool.predicted == case.labels).astype(float)
     made = costs.decisions(4.0, pool, right)
     found = costs.measured(4.0, pool, made.action, np.arange(200), case.labels[:200])
-    assert found.regret == 0 and found.gain == pytest.approx(right[:200].mean())
+    assert found.regret == 0
+    assert found.gain == pytest.approx(right[:200].mean())
     assert found.gain_lower < right.mean() < found.gain_upper
 
 

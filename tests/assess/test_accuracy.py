@@ -70,8 +70,10 @@ def test_the_verdict_follows_the_interval(cal):
     assert accuracy(cal, required=a.lower - 0.01).verdict == "go"
     assert accuracy(cal, required=min(1.0, a.upper + 0.01)).verdict == "no-go"
     undecided = accuracy(cal, required=(a.lower + a.upper) / 2)
-    assert undecided.verdict == "undecided" and undecided.more > 0
-    assert "Undecided" in undecided.sentence and "Go:" in accuracy(cal, required=0.01).sentence
+    assert undecided.verdict == "undecided"
+    assert undecided.more > 0
+    assert "Undecided" in undecided.sentence
+    assert "Go:" in accuracy(cal, required=0.01).sentence
 
 
 def test_groups_say_not_enough_below_the_minimum(cal):
@@ -146,7 +148,8 @@ def test_planning_before_the_first_label_takes_the_worst_case():
 def test_a_confidence_sequence_never_takes_back_what_it_said(cal):
     at = accuracy(cal).sequence
     assert len(at.lower) == 31
-    assert (np.diff(at.lower) >= 0).all() and (np.diff(at.upper) <= 0).all()
+    assert (np.diff(at.lower) >= 0).all()
+    assert (np.diff(at.upper) <= 0).all()
 
 
 def test_it_works_without_logits_and_with_right_or_wrong_answers_only():

@@ -41,7 +41,9 @@ def test_the_better_model_wins_and_the_interval_holds_the_difference():
     found = compare(calibrated(), {"new": other})
     d = found.difference["new"]
     assert d.lower <= accuracy_of(other) - accuracy_of(POOL) <= d.upper
-    assert found.winner == "new" and d.a_only == 0 and d.p_value < 0.05
+    assert found.winner == "new"
+    assert d.a_only == 0
+    assert d.p_value < 0.05
     assert "The better one is new" in found.sentence
 
 

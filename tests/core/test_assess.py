@@ -39,7 +39,9 @@ def test_a_whole_pool_labelled_leaves_a_point():
 
 def test_all_right_still_has_a_doubt_below_but_none_above():
     found = assess.estimate(assess.uniform(np.ones(30), np.arange(30), None, 1000))
-    assert found.value == pytest.approx(1) and found.upper == 1 and 0.8 < found.lower < 0.95
+    assert found.value == pytest.approx(1)
+    assert found.upper == 1
+    assert 0.8 < found.lower < 0.95
 
 
 def test_useless_predictions_change_little_and_good_ones_narrow_the_interval():
@@ -82,7 +84,8 @@ def test_stratified_labels_meet_the_truth_and_their_allocation_meets_the_number(
 def test_allocation_gives_whole_numbers_within_the_strata(n):
     sizes = np.array([3, 100, 60])
     counts = strata.allocate(sizes, np.array([0.1, 0.5, 0.3]), n)
-    assert counts.sum() == min(n, 163) and (counts <= sizes).all()
+    assert counts.sum() == min(n, 163)
+    assert (counts <= sizes).all()
 
 
 def test_the_planned_number_of_labels_is_the_first_that_suffices():
@@ -96,4 +99,5 @@ def test_the_planned_number_of_labels_is_the_first_that_suffices():
 
 def test_more_precision_takes_more_labels_and_never_more_than_the_pool():
     needed = [plan.labels_for(h, 0.8, 0.16, 700) for h in (0.2, 0.1, 0.05, 0.01, 0.001)]
-    assert needed == sorted(needed) and needed[-1] <= 700
+    assert needed == sorted(needed)
+    assert needed[-1] <= 700

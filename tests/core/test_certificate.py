@@ -61,7 +61,8 @@ def test_looking_twice_at_the_same_labels_spends_nothing_and_a_yes_stands():
     spent = looks.spent
     assert not looks.look(30, 0)
     assert looks.spent == spent
-    assert looks.look(120, 1) and looks.look(121, 100)
+    assert looks.look(120, 1)
+    assert looks.look(121, 100)
 
 
 def test_what_is_known_already_can_make_the_promise_hopeless_or_certain():
@@ -85,16 +86,18 @@ def nested(confidence, known=None, wrong=None):
 
 
 def test_steps_grow_and_the_widest_expects_at_most_half_the_error():
-    found = nested(np.linspace(1, 0.3, 900))
+    found = nested(1 - 0.3 * np.linspace(0, 1, 900) ** 3)
     sizes = steps(found, 0.1, 0.1, 80, of_pool=True)
-    assert len(sizes) > 1 and list(sizes) == sorted(sizes)
+    assert len(sizes) > 1
+    assert list(sizes) == sorted(sizes)
     assert found.every[sizes[-1] - 1] <= 0.05
 
 
 def test_more_labels_allow_wider_regions():
     found = nested(np.linspace(1, 0.3, 900))
     widest = [steps(found, 0.1, 0.1, n, of_pool=True)[-1] for n in (40, 80, 200)]
-    assert widest == sorted(widest) and widest[0] < widest[-1]
+    assert widest == sorted(widest)
+    assert widest[0] < widest[-1]
 
 
 def test_no_region_where_nothing_is_sure():
@@ -126,6 +129,7 @@ def test_gains_are_bounded_below_and_a_sure_gain_needs_no_label():
     rng = np.random.default_rng(0)
     gains = np.where(rng.random(80) < 0.95, 1.0, -4.0)
     found = gain_bound(gains, -4, 1, 400, 0.1, 0.2)
-    assert found.passed and 0.2 <= found.at_least < gains.mean()
+    assert found.passed
+    assert 0.2 <= found.at_least < gains.mean()
     assert not gain_bound(gains, -4, 1, 400, 0.1, 0.9).passed
     assert gain_bound(np.empty(0), 2, 2, 10, 0.1, 1).passed

@@ -124,5 +124,6 @@ def test_the_gain_curve_is_best_where_acting_stops_to_pay():
     values = CostMatrix.scalar(3, 2).values(c, np.zeros(200, int))
     curve = gain_curve(values, c)
     assert curve.best == (c >= 0.75).sum()
-    assert curve.expected[0] == 0 and curve.expected[-1] == pytest.approx(values[:, 0].mean())
+    assert curve.expected[0] == 0
+    assert curve.expected[-1] == pytest.approx(values[:, 0].mean())
     assert (curve.regret >= -1e-12).all()

@@ -33,7 +33,8 @@ def test_it_only_narrows_and_begins_with_everything():
     correct = np.arange(300) % 3 > 0
     at = confidence_sequence(Draws.plain(np.random.default_rng(0).permutation(correct)[:100], 300))
     assert (at.lower[0], at.upper[0]) == (0, 1)
-    assert (np.diff(at.lower) >= 0).all() and (np.diff(at.upper) <= 0).all()
+    assert (np.diff(at.lower) >= 0).all()
+    assert (np.diff(at.upper) <= 0).all()
 
 
 def test_good_predictions_narrow_it():
@@ -49,7 +50,8 @@ def test_good_predictions_narrow_it():
 def test_all_items_seen_leave_next_to_nothing():
     correct = np.arange(50) % 2 == 0
     at = confidence_sequence(Draws.plain(correct, 50))
-    assert at.lower[-1] <= 0.5 <= at.upper[-1] and at.upper[-1] - at.lower[-1] <= 0.04
+    assert at.lower[-1] <= 0.5 <= at.upper[-1]
+    assert at.upper[-1] - at.lower[-1] <= 0.04
 
 
 def test_a_goal_above_the_mean_is_passed_in_at_most_10_percent_of_300_runs():

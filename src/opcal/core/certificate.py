@@ -134,8 +134,11 @@ MISJUDGED = (0.7, 1.1, 1.5)
 LEAST_ERROR = 0.002
 """How many times larger than predicted a region's error turned out on digits, and what is added for luck."""
 FIRST, CAUTION = 0.98, 2
-"""The chance of passing that the first region aims at; the widest is greatest in size × chance². On digits (180 labels,
-40 runs): power 1 certifies .90 to .93 and covers .50, power 2 .98 to 1 and .45 to .48, power 4 .97 to 1 and .38 to .42."""
+"""The chance of passing that the first region aims at; the widest is greatest in size × chance².
+
+On digits with 180 labels (40 runs): power 1 certifies .90 to .93 of runs and covers .50 of the items, power 2 .98 to 1
+and .45 to .48, power 4 .97 to 1 and .38 to .42.
+"""
 
 
 def steps(nested: Nested, error: float, doubt: float, n: int, *, of_pool: bool) -> tuple[int, ...]:
