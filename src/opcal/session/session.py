@@ -101,7 +101,12 @@ class Session:
 
     @classmethod
     def _opened(cls, url: str, folder: Path | None) -> Self:
-        store = Store(Database(url))
+        database = Database(url)
+        try:
+            store = Store(database)
+        except BaseException:
+            database.close()
+            raise
         return cls(store, Path(store.about["folder"]) if folder is None else folder)
 
     @property

@@ -40,6 +40,6 @@ def write(rows: list[dict[str, Any]], out: Path, settings: Settings, kind: str |
     text = {
         "csv": lambda: as_csv(rows),
         "jsonl": lambda: "".join(json.dumps(row) + "\n" for row in rows),
-        "label-studio": lambda: json.dumps(label_studio.annotated(rows), indent=1),
+        "label-studio": lambda: json.dumps(label_studio.annotated(rows, settings), indent=1),
     }[kind]()
     out.write_text(text, encoding="utf-8")
