@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared crash lint format bench bench-efficacy clean
+.PHONY: demo test test-shared crash lint format bench bench-session bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -31,6 +31,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+bench-session: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/session_size.py $(ARGS)
 
 bench-efficacy: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/efficacy.py --data $(SHARED)/bench $(ARGS)

@@ -12,7 +12,7 @@ from typing import Any, Self
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.costs import Costs
 from opcal.core.method import IntArray
-from opcal.errors import InvalidInput, PoolError, UnknownOption
+from opcal.errors import InvalidInput, PoolError
 from opcal.pool import Pool
 from opcal.session import beginning, clock, leases, log, reading
 from opcal.session.answering import Desk
@@ -21,6 +21,7 @@ from opcal.session.backup import backup
 from opcal.session.database import Database
 from opcal.session.folder import Place
 from opcal.session.opinions import Agreement, agreement
+from opcal.session.options import refuse_unusable, settings_of
 from opcal.session.replay import Replay, digest
 from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Question, Standing
@@ -82,12 +83,12 @@ class Session:
         Further settings are those of `Settings` (opinions, disputes, lease_seconds, ahead).
         Returns when the first questions are in the queue.
         """
-        settings = _settings(
+        settings = settings_of(
             budget=budget, costs=costs, threshold=threshold, seed=seed, overlap=overlap, blind=blind,
             method=method, design=design, audit=audit, **more,
         )  # fmt: skip
         of = pool if isinstance(pool, Pool) else Pool.open(pool)
-        _trial(settings)
+        refuse_unusable(settings)
         beginning.begin(of, Path(out), settings, db)
         session = cls.open(out) if db is None else cls._opened(db, Path(out))
         session.refill()
@@ -333,25 +334,3 @@ class Session:
 def _named(annotator: str) -> None:
     if not isinstance(annotator, str) or not annotator.strip():
         raise InvalidInput(f"annotator is {annotator!r}: expected a name")
-
-
-def _settings(*, costs: float | Costs | None, overlap: float, blind: str, **more: Any) -> Settings:
-    opinions = 2
-    if overlap >= 2:
-        opinions, overlap = int(overlap), more.pop("overlap_share", 0.25)
-    if not 0 <= overlap <= 1:
-        raise UnknownOption(f"overlap is {overlap}: expected a share in [0, 1], or a number of opinions, 2 or more")
-    if blind not in ("audit", "all", "none"):
-        raise UnknownOption(f'blind is {blind!r}: expected "audit", "all" or "none"')
-    known: dict[str, Any] = {"name": "", "opinions": opinions} | more
-    unknown = set(known) - set(Settings.__dataclass_fields__)
-    if unknown:
-        raise UnknownOption(f"a session has no setting {sorted(unknown)[0]!r}")
-    return Settings(costs=costs.u if isinstance(costs, Costs) else costs, overlap=overlap, blind=blind, **known)
-
-
-def _trial(settings: Settings) -> None:
-    """Refuse settings that the calibrator would refuse, before anything is written."""
-    OperationalCalibrator(
-        settings.method, settings.design, threshold=settings.threshold, costs=settings.costs, audit=settings.audit
-    )
