@@ -185,3 +185,16 @@ def test_a_backup_made_while_people_label_is_a_session_like_any_other(session, t
         assert copy.digest() == session.digest()
     with pytest.raises(SessionError, match="already"):
         session.backup(tmp_path / "copy")
+
+
+def test_a_moment_before_items_were_added_replays_on_the_items_of_that_moment(session):
+    from opcal.session.snapshots import snapshot
+
+    label(session, 12)
+    before = session.calibrator()
+    with session._store.standing() as standing:
+        at = snapshot(standing)
+    session.add_items(part(slice(N, 240)))
+    made = session._replay.fresh(at)
+    session._replay.tell(made, at.settled)
+    np.testing.assert_array_equal(made.confidence(CASE.pool), before.confidence(CASE.pool))

@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
+from sqlalchemy import URL
+
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.costs import Costs
 from opcal.core.method import IntArray
@@ -101,7 +103,7 @@ class Session:
         return cls._opened(place, None) if isinstance(place, str) else cls._opened(place.url, place.folder)
 
     @classmethod
-    def _opened(cls, url: str, folder: Path | None) -> Self:
+    def _opened(cls, url: str | URL, folder: Path | None) -> Self:
         database = Database(url)
         try:
             store = Store(database)
@@ -119,14 +121,13 @@ class Session:
     def pool(self) -> Pool:
         """All items, those added later at the end. Opened on first use, large arrays memory-mapped."""
         with self._lock:
-            folder = self._store.pool_folder
-            if self._pool is None or self._pool[0] != folder:
+            while self._pool is None or self._pool[0] != self._store.pool_folder:
+                folder = self._store.pool_folder
                 try:
                     self._pool = folder, Pool.open(self.folder / folder)
                 except PoolError:  # another process may have written it anew just now
-                    if (folder := self._store.renewed_folder()) == self._store.about["pool"]:
+                    if self._store.renewed_folder() == folder:
                         raise
-                    self._pool = folder, Pool.open(self.folder / folder)
             return self._pool[1]
 
     def lease(self, annotator: str, k: int = 1) -> list[Task]:
