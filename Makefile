@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared statistics browser lint format bench bench-efficacy bench-robust clean
+.PHONY: demo test test-shared crash statistics browser lint format bench bench-session bench-efficacy bench-robust clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -15,7 +15,7 @@ test: $(VENV)/.dev
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
 
-# RUNS=60 is quick, RUNS=500 is what the documentation tells.
+# RUNS=20 is what CI can afford, RUNS=500 the full measurement.
 RUNS ?= 500
 statistics: $(VENV)/.dev
 	OPCAL_RUNS=$(RUNS) OPCAL_SHARED=$(SHARED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
@@ -24,6 +24,10 @@ statistics: $(VENV)/.dev
 # Needs chromium on the PATH; SHOTS=folder keeps the screenshots.
 browser: $(VENV)/.browser
 	OPCAL_SHOTS=$(SHOTS) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+# Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
+crash: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -37,6 +41,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+bench-session: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/session_size.py $(ARGS)
 
 bench-efficacy: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/efficacy.py --data $(SHARED)/bench $(ARGS)

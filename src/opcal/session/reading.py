@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from sqlalchemy import select
+
 from opcal.calibrator import OperationalCalibrator
-from opcal.session import clock, leases
+from opcal.session import clock, leases, schema
 from opcal.session.standing import Standing, Voice
 from opcal.session.store import Store
 from opcal.session.values import Disagreement, Status
@@ -39,6 +41,8 @@ def status(store: Store) -> Status:
 
 
 def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, Any]]:
+    with store.database.read() as connection:
+        notes = {row.seq: row.text for row in connection.execute(select(schema.note))}
     with store.standing() as standing:
         voices = standing.everything()
         purposes = [_purpose(standing, voice) for voice in voices]
@@ -52,6 +56,7 @@ def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, A
             "inclusion": share if purpose == "audit" and share else 1.0 if purpose == "chosen" else None,
             "time": voice.at,
             "id": voice.id,
+            "note": notes.get(voice.seq),
         }
         for voice, purpose, share in zip(voices, purposes, shares, strict=True)
     ]
