@@ -4,22 +4,32 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared lint format bench bench-efficacy bench-robust bench-crowd browser clean
+.PHONY: demo test test-shared crash statistics browser lint format bench bench-session bench-efficacy bench-robust bench-crowd clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not crash and not slow and not browser" $(ARGS)
 
 test-shared: $(VENV)/.dev
-	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
 
-# Chromium comes from the system (Debian's package where it is missing), axe-core from npm.
+# RUNS=20 is what CI can afford, RUNS=500 the full measurement.
+RUNS ?= 500
+statistics: $(VENV)/.dev
+	OPCAL_RUNS=$(RUNS) OPCAL_SHARED=$(SHARED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -n 2 -m slow -rP tests/statistics $(ARGS)
+
+# Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
+crash: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
+
+# Chromium comes from the system (Debian's package where it is missing), axe-core from npm. Screenshots are kept in SHOTS.
+SHOTS ?= artefacts/browser
 browser: $(VENV)/.browser
-	OPCAL_AXE=$(VENV)/npm/node_modules/axe-core/axe.min.js OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest -n 2 tests/browser $(ARGS)
-	@echo "Screenshots: artefacts/browser"
+	OPCAL_SHOTS=$(SHOTS) OPCAL_AXE=$(VENV)/npm/node_modules/axe-core/axe.min.js OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 -m browser tests/browser $(ARGS)
 
 bench-crowd: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/crowd.py $(ARGS)
@@ -36,6 +46,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+bench-session: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/session_size.py $(ARGS)
 
 bench-efficacy: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/efficacy.py --data $(SHARED)/bench $(ARGS)

@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 __all__ = ["OUTSIDE", "Costs", "OperationalCalibrator", "Pool", "assess", "costs", "errors", "methods", "metrics"]
 
 _HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
-_MODULES = {"assess", "costs", "errors", "methods", "metrics"}
+_MODULES = {"assess", "costs", "errors", "methods", "metrics", "session"}
 
 
 def __getattr__(name: str) -> Any:

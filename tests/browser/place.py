@@ -13,11 +13,16 @@ from pathlib import Path
 from opcal.session import Session
 
 ROOT = Path(__file__).parent.parent.parent
-ARTEFACTS = Path(os.environ.get("OPCAL_ARTEFACTS", ROOT / "artefacts" / "browser"))
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+ARTEFACTS = Path(os.environ.get("OPCAL_SHOTS") or ROOT / "artefacts" / "browser")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 PATIENCE = 60_000
 """Milliseconds: the machine may be busy."""
 
@@ -86,7 +91,9 @@ class Person:
         """One key; gives the item that it answered, once another item or the end is shown."""
         item = self.ready()
         self.press(key)
-        self.page.wait_for_function("i => document.body.dataset.item !== i || document.querySelector('.rest')", arg=item)
+        self.page.wait_for_function(
+            "i => document.body.dataset.item !== i || document.querySelector('.rest')", arg=item
+        )
         return item
 
     def saved(self) -> None:

@@ -11,21 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from place import ARTEFACTS, Person, Server, axe, chromium
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif("OPCAL_AXE" not in os.environ, reason="make browser runs these"),
-    pytest.mark.filterwarnings("ignore"),
-]
-sys.path.insert(0, str(Path(__file__).parent))
+from opcal import Pool
+from opcal.data import load_pneumonia
+from opcal.session import Session
+from opcal.web.labelling.demo import demo_session, write_images
 
-from place import ARTEFACTS, Person, Server, axe, chromium  # noqa: E402
-
-from opcal import Pool  # noqa: E402
-from opcal.data import load_pneumonia  # noqa: E402
-from opcal.session import Session  # noqa: E402
-from opcal.web.labelling.demo import demo_session, write_images  # noqa: E402
-
+pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore")]
 CUT = float(os.environ.get("OPCAL_CUT", "120"))
 """Seconds for which the network is cut."""
 CASE = load_pneumonia()

@@ -21,6 +21,8 @@ from opcal.session.standing import Standing
 from opcal.session.store import Store
 from opcal.session.values import Event
 
+About = dict[str, Any]
+
 
 class Upkeep:
     """Writes the pool anew beside the old one; the log says from which moment on it is the pool."""
@@ -29,44 +31,40 @@ class Upkeep:
         self._store, self._folder, self._pool = store, folder, pool
 
     def add(self, more: Pool) -> Event:
-        return self._replace(
-            "pool", lambda pool, _: joined(pool, more), lambda pool, _: {"added": len(pool) - len(self._pool())}
-        )
+        return self._replace("pool", lambda *_: {"added": len(more)}, lambda pool, _: joined(pool, more))
 
     def forget(self, chosen: Callable[[Pool, Standing], IntArray], *, features: bool, reason: str, by: str) -> Event:
-        def positions(pool: Pool, standing: Standing) -> IntArray:
-            return np.array([p for p in chosen(pool, standing).tolist() if _left(standing, p, features)], dtype=np.intp)
+        def about(pool: Pool, standing: Standing) -> About:
+            found = [p for p in chosen(pool, standing).tolist() if _left(standing, p, features)]
+            items = [pool.id_of(p) for p in found]
+            return {"positions": found, "items": items, "features": features, "reason": reason}
 
-        def about(pool: Pool, standing: Standing) -> dict[str, Any]:
-            at = positions(pool, standing).tolist()
-            return {"positions": at, "items": [pool.id_of(p) for p in at], "features": features, "reason": reason}
+        def without(pool: Pool, about: About) -> Pool:
+            return erased(pool, np.array(about["positions"], dtype=np.intp), features=features)
 
-        def without(pool: Pool, standing: Standing) -> Pool:
-            return erased(pool, positions(pool, standing), features=features)
-
-        event = self._replace("forget", without, about, by)
+        event = self._replace("forget", about, without, by)
         self._erase_notes(event.data["positions"])
         return event
 
     def _replace(
         self,
         kind: str,
-        change: Callable[[Pool, Standing], Pool],
-        about: Callable[[Pool, Standing], dict[str, Any]],
+        about: Callable[[Pool, Standing], About],
+        change: Callable[[Pool, About], Pool],
         by: str | None = None,
     ) -> Event:
         while True:
-            with self._store.standing() as standing:
-                old = self._store.pool_folder
             pool = self._pool()
-            changed = change(pool, standing)
-            name = f"pools/{standing.seq + 1}-{secrets.token_hex(3)}"
-            changed.save(self._folder / name)
-            with self._store.step() as (connection, now):
+            with self._store.standing() as standing:
+                old, seq, data = self._store.pool_folder, standing.seq, about(pool, standing)
+            if pool is not self._pool():
+                continue
+            name = f"pools/{seq + 1}-{secrets.token_hex(3)}"
+            change(pool, data).save(self._folder / name)
+            with self._store.step() as (connection, _):
                 fresh = self._store.pool_folder == old
                 if fresh:
-                    data = about(changed, now) | {"folder": name}
-                    (event,) = log.append(connection, [log.Entry(kind, annotator=by, data=data)])
+                    (event,) = log.append(connection, [log.Entry(kind, annotator=by, data=data | {"folder": name})])
             shutil.rmtree(self._folder / (old if fresh else name), ignore_errors=True)
             if fresh:
                 return event
