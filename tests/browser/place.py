@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,15 +13,6 @@ from opcal.session import Session
 
 ROOT = Path(__file__).parent.parent.parent
 ARTEFACTS = Path(os.environ.get("OPCAL_SHOTS") or ROOT / "artefacts" / "browser")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PATIENCE = 60_000
 """Milliseconds: the machine may be busy."""
 
@@ -118,7 +108,3 @@ def axe(page) -> list[str]:
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     bad = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
     return [f"{v['id']}: {[n['html'][:120] for n in v['nodes']][:3]}" for v in bad]
-
-
-def chromium(playwright):
-    return playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)

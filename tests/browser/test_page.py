@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from place import ARTEFACTS, Person, Server, axe, chromium
+from place import ARTEFACTS, Person, Server, axe
 
 from opcal import Pool
 from opcal.data import load_pneumonia
@@ -26,20 +26,14 @@ TRUTH = dict(zip(CASE.ids, (str(label + 1) for label in CASE.labels.tolist()), s
 """The key that answers an X-ray rightly."""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = chromium(playwright)
-        yield made
-        made.close()
+@pytest.fixture
+def browser(chromium):
+    return chromium
 
 
 def xrays(folder: Path, n: int = 120, **settings) -> Path:
-    pool = Pool.from_arrays(
-        CASE.features[:n], CASE.logits[:n], ids=CASE.ids[:n], classes=CASE.classes, payload=[f"{i}.png" for i in CASE.ids[:n]]
-    )  # fmt: skip
+    payload = [f"{i}.png" for i in CASE.ids[:n]]
+    pool = Pool.from_arrays(CASE.features[:n], CASE.logits[:n], ids=CASE.ids[:n], classes=CASE.classes, payload=payload)
     Session.start(pool, folder, **{"budget": 12} | settings).close()
     write_images(CASE, folder / "media")
     return folder
@@ -191,7 +185,7 @@ def test_it_fits_and_axe_finds_nothing_serious(browser, server, scheme, width):
         ann.shot(f"{page}-{width}-{scheme}", full_page=True)
         found[page] = axe(ann.page)
         wide.append(ann.page.evaluate("document.documentElement.scrollWidth"))
-    assert found == dict.fromkeys(found, [])
+    assert {where: bad for where, bad in found.items() if bad} == {}
     assert max(wide) <= width
     ann.well()
 
@@ -272,7 +266,8 @@ def test_a_hundred_thousand_points_are_drawn_and_a_click_shows_the_item(browser,
         canvas.click(position={"x": 300, "y": 200})
         painted = ann.page.evaluate(
             "(() => { const c = document.querySelector('#canvas');"
-            "return new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size })()"
+            "const pixels = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+            "return new Set(new Uint32Array(pixels.buffer)).size })()"
         )
         assert painted > 10
         frames = ann.page.evaluate("performance.getEntriesByName('opcal map').map(e => e.duration)")
@@ -323,5 +318,5 @@ def test_schemathesis_finds_no_server_error(server):
         "-H", f"Authorization: Bearer {token}", "--checks", "not_a_server_error", "--max-examples", "15",
         "--exclude-path", "/api/live", "--phases", "examples,coverage,fuzzing", "--seed", "1",
     ]  # fmt: skip
-    found = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert found.returncode == 0, found.stdout[-3000:] + found.stderr[-1000:]
