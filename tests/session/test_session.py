@@ -143,3 +143,39 @@ def test_a_folder_that_is_no_session_is_refused(tmp_path):
     Session.start(opcal.Pool.open(tmp_path / "pool"), tmp_path / "s").close()
     with pytest.raises(SessionError, match="already"):
         Session.start(CASE.pool, tmp_path / "s")
+
+
+def test_who_does_not_wait_gets_what_there_is_and_the_rest_comes_by_itself(tmp_path):
+    import time
+
+    with Session.start(CASE.pool, tmp_path / "w", budget=40, ahead=2) as session:
+        held = [t.item for t in session.lease("ann", 2)]
+        assert session.lease("bob", 4, wait=False) == []
+        until = time.monotonic() + 60
+        while not (found := session.lease("bob", 4, wait=False)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert found
+        assert not {t.item for t in found} & set(held)
+
+
+def test_what_i_said_comes_newest_first_with_its_notes_and_without_what_was_undone(session):
+    first, second = session.lease("ann", 2)
+    session.answer("ann", first.item, 1, note="blurred")
+    session.answer("ann", second.item, skip=True)
+    assert [(s.item, s.label, s.note) for s in session.said_by("ann")] == [
+        (second.item, None, None),
+        (first.item, 1, "blurred"),
+    ]
+    session.undo("ann")
+    assert [s.item for s in session.said_by("ann")] == [first.item]
+    assert session.said_by("bob") == []
+
+
+def test_looking_at_an_item_shows_the_prediction_only_where_it_may_sway_nobody(session):
+    tasks = session.lease("ann", 8)
+    for task in tasks:
+        assert session.look(task.item).predicted == task.predicted
+    unasked = next(i for i in CASE.pool.ids if i not in {t.item for t in tasks})
+    assert session.look(unasked).predicted is None
+    with pytest.raises(UnknownItem):
+        session.look("nobody")

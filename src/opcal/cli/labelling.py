@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import webbrowser
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,10 @@ def serve(
     """Until Ctrl-C."""
     from opcal.web.labelling.server import Address, Server
 
-    with session:
-        made = Server(session, Address(host, port, names, tls_cert, tls_key), media)
+    with session, closing(Server(session, Address(host, port, names, tls_cert, tls_key), media)) as made:
         owner = owner or login()
-        for name, role in [
-            (owner, "owner"),
-            *((n, "arbiter") for n in arbiters),
-            *((n, "annotator") for n in annotators),
-        ]:
+        people = [(owner, "owner"), *((n, "arbiter") for n in arbiters), *((n, "annotator") for n in annotators)]
+        for name, role in people:
             made.access.add(name, role)
         links = {person.name: made.link(person.name) for person in made.access.people}
         _tell(links, owner.strip(), made.base, as_json)

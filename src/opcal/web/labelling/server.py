@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,11 @@ class Server:
             raise InvalidInput(f"nobody is called {name!r} here")
         return f"{self.base}/in/{self.access.token(person)}"
 
+    def close(self) -> None:
+        self.socket.close()
+
     def run(self) -> None:
+        """Until Ctrl-C."""
         import sys
 
         import uvicorn
@@ -91,7 +96,8 @@ class Server:
             ssl_certfile=self.address.certificate,
             ssl_keyfile=self.address.key,
         )
-        uvicorn.Server(config).run(sockets=[self.socket])
+        with suppress(KeyboardInterrupt):  # uvicorn ends in good order, then raises it again
+            uvicorn.Server(config).run(sockets=[self.socket])
 
 
 def needed() -> None:
