@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -19,7 +20,7 @@ from opcal.web.security import Caller
 LOOK = 2.0
 """Seconds between two looks at the log for what other processes did."""
 REST = 3.0
-"""After each update it rests so many times as long as it took: at most a quarter of one core."""
+"""After measuring it rests so many times as long as it took: at most a quarter of one core."""
 ALIVE = 15.0
 PROGRESS = ("answered", "budget", "labelled", "open", "done", "annotators", "seconds_left", "disputed", "skipped")
 """What blind annotators see."""
@@ -78,10 +79,17 @@ class Live:
                 self._waiting.pop(changed, None)
 
     def update(self) -> None:
-        """Measure now and tell everybody: first how far it is, then what it is worth."""
+        """Tell everybody now: first how far it is, then what it is worth."""
+        self._note()
+        self._measure()
+
+    def _note(self) -> None:
+        """Cheap, at once after every answer: the figures stay those of before."""
         self._pace.take(self.session.events(self._pace.seen))
+        self._tell({**self.now, **self._progress()})
+
+    def _measure(self) -> None:
         progress = self._progress()
-        self._tell({**self.now, **progress})
         left = None if progress["budget"] is None else progress["budget"] - progress["answered"]
         self._tell({**progress, **self.worth.measure(self.session.calibrator(), left)})
 
@@ -99,13 +107,15 @@ class Live:
                     loop.call_soon_threadsafe(changed.set)
 
     def _run(self) -> None:
+        stale, due = True, 0.0
         while not self._over.is_set():
-            started = monotonic()
             self._bell.clear()
-            try:
+            with suppress(OpcalError):  # busy or full: the next look tries again
                 if not self.now or self.session.events(self._pace.seen):
-                    self.update()
-            except OpcalError:
-                pass  # busy or full: the next look tries again
-            self._over.wait(REST * (monotonic() - started))
-            self._bell.wait(LOOK)
+                    self._note()
+                    stale = True
+                if stale and (started := monotonic()) >= due:
+                    due = started + LOOK
+                    self._measure()
+                    stale, due = False, monotonic() + REST * (monotonic() - started)
+            self._bell.wait(min(LOOK, max(0.05, due - monotonic())) if stale else LOOK)
