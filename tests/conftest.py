@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from databases import db, postgres  # noqa: F401  fixtures for every test
+from browsers import chromium, look, opened, shots  # noqa: F401  fixtures for every test
+from databases import db, postgres  # noqa: F401
 
 import opcal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from place import ARTEFACTS, Person, Server, axe
+from labelling_place import ARTEFACTS, Person, Server, axe
 
 from opcal import Pool
 from opcal.data import load_pneumonia

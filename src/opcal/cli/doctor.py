@@ -16,9 +16,9 @@ import opcal
 
 CORE = (
     *("numpy", "scipy", "scikit-learn", "threadpoolctl", "pyarrow", "click", "rich", "matplotlib", "safetensors"),
-    "sqlalchemy",
+    *("sqlalchemy", "pyyaml"),
 )
-OPTIONAL = {"pandas": "tables", "polars": "tables", "psycopg": "postgres"}
+OPTIONAL = {"pandas": "tables", "polars": "tables", "psycopg": "postgres", "fastapi": "web", "uvicorn": "web"}
 
 
 @click.command("doctor")

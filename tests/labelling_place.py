@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opcal.session import Session
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 ARTEFACTS = Path(os.environ.get("OPCAL_SHOTS") or ROOT / "artefacts" / "browser")
 PATIENCE = 60_000
 """Milliseconds: the machine may be busy."""
@@ -36,6 +36,7 @@ class Server:
         """As a power cut does."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        self.process.stdout.close()
 
     def answers(self) -> list[dict]:
         with Session.open(self.folder) as session:
