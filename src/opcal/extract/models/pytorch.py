@@ -1,0 +1,278 @@
+"""PyTorch modules: one forward pass gives the logits, and a pre-hook on the last linear layer the features."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from opcal.errors import DataError, ModelError, UnknownOption
+from opcal.extract.models import taps
+from opcal.extract.models.inputs import array_batch
+from opcal.extract.models.options import RunOptions
+from opcal.extract.rows import About, FloatArray, Pair
+from opcal.extract.sources.choose import Wants
+from opcal.extract.sources.iterables import Sized
+
+HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class TorchModel:
+    """Any module whose output is its logits, or holds them as `.logits` or first."""
+
+    wants = Wants()
+    classes: tuple[str, ...] | None = None
+
+    def __init__(self, module: nn.Module, options: RunOptions, name: str | None = None) -> None:
+        self.options, self.name = options, name or type(module).__name__
+        self.device = device(options.device)
+        self.dtype = HALF.get(options.precision, torch.float32)
+        self._given, self._modes = module, {m: m.training for m in module.modules()}
+        self.module = self._moved(module.eval())
+        self._caught: list[Any] = []
+        self._hooks: list[Any] = []
+        self.tap: taps.Tap | None = None
+        self._threads = torch.get_num_threads()
+        if options.threads is not None:
+            torch.set_num_threads(options.threads)
+        self.notes: list[str] = []
+
+    def _moved(self, module: nn.Module) -> nn.Module:
+        """A copy wherever something would change: the user's module stays as it is."""
+        devices = {p.device.type for p in [*module.parameters(), *module.buffers()]}
+        half, last = self.dtype != torch.float32, self.channels_last
+        if not half and not last and devices <= {self.device.type}:
+            return module
+        moved = copy.deepcopy(module).to(self.device, self.dtype) if half else copy.deepcopy(module).to(self.device)
+        return moved.to(memory_format=torch.channels_last) if last else moved  # type: ignore[call-overload, no-any-return]
+
+    @property
+    def channels_last(self) -> bool:
+        """Where nothing is said: with half precision or on a GPU, where it is quicker."""
+        chosen = self.options.channels_last
+        return self.device.type == "cuda" or self.dtype != torch.float32 if chosen is None else chosen
+
+    def digest(self) -> str:
+        return digest_of(self._given)
+
+    def prepare(self, values: Any) -> Any:
+        if isinstance(values, Sized):
+            return values.batch
+        if self.options.collate is not None:
+            return self.options.collate(list(values))
+        if self.options.transform is not None:
+            values = [self.options.transform(value) for value in values]
+        return collate(values, self.options)
+
+    def _sent(self, batch: Any) -> Any:
+        if isinstance(batch, Tensor):
+            batch = batch.to(self.device, self.dtype if batch.is_floating_point() else None)
+            return batch.contiguous(memory_format=torch.channels_last) if self.channels_last and batch.ndim == 4 else batch
+        if isinstance(batch, dict) or hasattr(batch, "keys"):
+            return {name: self._sent(batch[name]) for name in batch.keys()}  # noqa: SIM118  BatchEncoding is no dict
+        return tuple(self._sent(part) for part in batch) if isinstance(batch, (tuple, list)) else batch
+
+    def _forward(self, batch: Any) -> Tensor:
+        if isinstance(batch, dict):
+            return logits_of(self.module(**batch))
+        return logits_of(self.module(*batch) if isinstance(batch, tuple) else self.module(batch))
+
+    def examine(self, batch: Any) -> About:
+        sent = self._sent(batch)
+        try:
+            tap = taps.find(
+                self.module,
+                lambda: self._forward(sent),
+                self.options.layer,
+                exact=self.options.head and self.options.layer is None,
+                tolerance=taps.TOLERANCE if self.dtype == torch.float32 else 2e-2,
+            )
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise self._refused(error, sent) from error
+        self.tap = tap
+        self._hook(tap)
+        features, logits = self.run(batch)
+        head = self._head(tap, features, logits)
+        about = About(describe(tap, features.shape[1]), features.shape[1], logits.shape[1], head, self.classes)
+        self._measure_drift(batch)
+        return about
+
+    def _refused(self, error: Exception, sent: Any) -> ModelError:
+        shape = tuple(sent.shape) if isinstance(sent, Tensor) else type(sent).__name__
+        return error if isinstance(error, ModelError) else ModelError(
+            f"{self.name} cannot take the data as they come (a batch of {shape}): {str(error).splitlines()[0]}; "
+            "pass a transform or a preprocess function, or --size, --channels, --inputs as the model expects"
+        )
+
+    def _hook(self, tap: taps.Tap) -> None:
+        def catch(_: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            self._caught.append((inputs[0], output))
+
+        self._hooks.append(tap.call.module.register_forward_hook(catch))
+
+    def run(self, batch: Any) -> Pair:
+        with torch.inference_mode():
+            features, logits = self._outputs(self._sent(batch))
+        return to_numpy(features), to_numpy(logits)
+
+    def _outputs(self, sent: Any) -> tuple[Tensor, Tensor]:
+        assert self.tap is not None, "examine comes first"
+        self._caught.clear()
+        output = self._forward(sent)
+        given, own = self._caught[self.tap.call.nth]
+        self._caught.clear()
+        return split(given, own, output, self.tap.relation)
+
+    def _head(self, tap: taps.Tap, features: FloatArray, logits: FloatArray) -> Pair | None:
+        found = taps.head_of(tap.call) if self.options.head else None
+        if found is None:
+            return None
+        return checked_head(
+            *(to_numpy(part) for part in found), features, logits, tap.name, half=self.dtype != torch.float32
+        )
+
+    def _measure_drift(self, batch: Any) -> None:
+        if self.dtype == torch.float32:
+            return
+        plain = TorchModel(self._given, full_precision(self.options), self.name)
+        plain.tap = None
+        try:
+            plain.examine(batch)
+            self.notes.append(drift(plain.run(batch), self.run(batch), self.options.precision))
+        finally:
+            plain.close(restore=False)
+
+    def close(self, *, restore: bool = True) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        if restore:
+            for module, training in self._modes.items():
+                module.training = training
+            if self.options.threads is not None:
+                torch.set_num_threads(self._threads)
+
+
+def split(given: Tensor, own: Tensor, output: Tensor, relation: str) -> tuple[Tensor, Tensor]:
+    """Features and logits [n, ...] from a layer's input and output and the model's output."""
+    if given.ndim == 3:
+        at = torch.arange(len(given), device=given.device), taps.places(own, output)
+        given, own = given[at], own[at]
+    logits = own if relation in ("softmax", "log softmax", "sigmoid") else output
+    logits = logits.reshape(len(logits), -1)
+    if logits.shape[1] == 1:  # one score of class 1
+        logits = torch.cat([torch.zeros_like(logits), logits], 1)
+    return given.flatten(1), logits
+
+
+def checked_head(
+    weight: FloatArray, bias: FloatArray, features: FloatArray, logits: FloatArray, name: str, *, half: bool
+) -> Pair:
+    """The head, with a row of zeros for class 0 where the model gives one score; refused where it gives other logits."""
+    if len(weight) == 1 and logits.shape[1] == 2:
+        weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
+    if weight.shape == (logits.shape[1], features.shape[1]):
+        gap = float(np.abs(features.astype(np.float64) @ weight.T + bias - logits).max())
+        if gap <= (2e-2 if half else taps.TOLERANCE) * max(1.0, float(np.abs(logits).max())):
+            return weight, bias
+        why = f"differs from the logits by {gap:.3g}"
+    else:
+        why = f"needs a weight of shape {(logits.shape[1], features.shape[1])}, {name!r} has {weight.shape}"
+    raise ModelError(
+        f"head(features) {why}: {name!r} is not the layer that gives the logits; name another with --layer, keep "
+        "features and logits without a head by --no-head (head=False), or pass a function that returns both"
+    )
+
+
+def describe(tap: taps.Tap, width: int) -> str:
+    kind = type(tap.call.module).__name__
+    after = "" if tap.relation in ("same", "other") else f", whose output is taken before the {tap.relation}"
+    return f"the input of {tap.name or 'the model'} ({kind}), {width} numbers{after}"
+
+
+def collate(values: Any, options: RunOptions) -> Any:
+    """One batch from a list of items: tensors, arrays, images, numbers, (input, label) pairs, dicts of these."""
+    if isinstance(values, Tensor):
+        return values
+    if isinstance(values, (list, tuple)) and values:
+        if isinstance(values[0], (tuple, list)):
+            values = [value[0] for value in values]
+        if isinstance(values[0], Tensor):
+            return _stacked(values)
+        if isinstance(values[0], dict):
+            return {name: collate([value[name] for value in values], options) for name in values[0]}
+    array = array_batch(values, options.image)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _stacked(values: list[Tensor]) -> Tensor:
+    try:
+        return torch.stack(values)
+    except RuntimeError as error:
+        raise DataError(f"the items differ in shape ({error}): make them alike, or pass collate=") from error
+
+
+def logits_of(output: Any) -> Tensor:
+    if isinstance(output, Tensor):
+        return output
+    if hasattr(output, "logits"):
+        return output.logits  # type: ignore[no-any-return]
+    if isinstance(output, dict):
+        return next((output[n] for n in ("logits", "output", "out") if n in output), next(iter(output.values())))  # type: ignore[no-any-return]
+    if isinstance(output, (tuple, list)) and output and isinstance(output[0], Tensor):
+        return output[0]
+    raise ModelError(
+        f"the model returns a {type(output).__name__}: expected a tensor of logits, or something with .logits"
+    )
+
+
+def to_numpy(tensor: Tensor) -> FloatArray:
+    return tensor.detach().to("cpu", torch.float32).contiguous().numpy()
+
+
+def device(asked: str) -> torch.device:
+    """The device asked for; "auto" is a GPU where there is one."""
+    if asked == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(asked)
+    except RuntimeError as error:
+        raise UnknownOption(f"device is {asked!r}: expected auto, cpu, cuda, cuda:0, … or mps") from error
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(found.type, lambda: True)()
+    if not there or (found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count()):
+        raise UnknownOption(
+            f"device is {asked!r}, but torch {torch.__version__} sees no such device here: pass --device cpu, or "
+            "install a torch build and driver for it"
+        )
+    return found
+
+
+def digest_of(module: nn.Module) -> str:
+    """A hash of all weights and buffers, by name."""
+    found = hashlib.sha256(type(module).__name__.encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        found.update(name.encode())
+        if isinstance(tensor, Tensor):
+            plain = tensor.detach().cpu().contiguous().reshape(-1)
+            found.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+            found.update(plain.view(torch.uint8).numpy().data)
+    return found.hexdigest()[:32]
+
+
+def full_precision(options: RunOptions) -> RunOptions:
+    return replace(options, precision="float32", channels_last=None, threads=None)
+
+
+def drift(exact: Pair, half: Pair, precision: str) -> str:
+    """What half precision changes, in words."""
+    features = np.abs(exact[0] - half[0]).mean() / max(float(np.abs(exact[0]).mean()), 1e-12)
+    changed = int((exact[1].argmax(1) != half[1].argmax(1)).sum())
+    return (
+        f"{precision} moves the features by {features:.2%} on {len(exact[0])} items looked at, the logits by at most "
+        f"{np.abs(exact[1] - half[1]).max():.2g}, and changes {changed} of their predictions"
+    )
