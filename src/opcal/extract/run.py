@@ -65,7 +65,8 @@ class Extraction:
 
 def probe(model: Model, source: Source, plan: Plan) -> tuple[Any, About]:
     """The first few sound items, prepared, and what the model shows on them."""
-    for read in source.batches(0, plan.end(source), PROBE):
+    size = getattr(model, "fixed_batch", None) or PROBE
+    for read in source.batches(0, plan.end(source), size):
         rows = settled(read(), plan.skip_bad)
         if len(rows):
             batch = model.prepare(rows.values)

@@ -32,8 +32,9 @@ class TorchModel:
         self.options, self.name = options, name or type(module).__name__
         self.device = device(options.device)
         self.dtype = HALF.get(options.precision, torch.float32)
-        self._given, self._modes = module, {m: m.training for m in module.modules()}
-        self.module = self._moved(module.eval())
+        # A frozen TorchScript module has no mode.
+        self._given, self._modes = module, {m: m.training for m in module.modules() if hasattr(m, "training")}
+        self.module = self._moved(module.eval() if self._modes else module)
         self._caught: list[Any] = []
         self._hooks: list[Any] = []
         self.tap: taps.Tap | None = None
@@ -85,13 +86,12 @@ class TorchModel:
     def examine(self, batch: Any) -> About:
         sent = self._sent(batch)
         try:
-            tap = taps.find(
-                self.module,
-                lambda: self._forward(sent),
-                self.options.layer,
-                exact=self.options.head and self.options.layer is None,
-                tolerance=taps.TOLERANCE if self.dtype == torch.float32 else 2e-2,
-            )
+            with torch.inference_mode():
+                tap = self._find(
+                    sent,
+                    exact=self.options.head and self.options.layer is None,
+                    tolerance=taps.TOLERANCE if self.dtype == torch.float32 else 2e-2,
+                )
         except (RuntimeError, TypeError, ValueError) as error:
             raise self._refused(error, sent) from error
         self.tap = tap
@@ -101,6 +101,9 @@ class TorchModel:
         about = About(describe(tap, features.shape[1]), features.shape[1], logits.shape[1], head, self.classes)
         self._measure_drift(batch)
         return about
+
+    def _find(self, sent: Any, **how: Any) -> taps.Tap:
+        return taps.find(self.module, lambda: self._forward(sent), self.options.layer, **how)
 
     def _refused(self, error: Exception, sent: Any) -> ModelError:
         shape = tuple(sent.shape) if isinstance(sent, Tensor) else type(sent).__name__
@@ -129,7 +132,7 @@ class TorchModel:
         return split(given, own, output, self.tap.relation)
 
     def _head(self, tap: taps.Tap, features: FloatArray, logits: FloatArray) -> Pair | None:
-        found = taps.head_of(tap.call) if self.options.head else None
+        found = tap.call.head if self.options.head else None
         if found is None:
             return None
         return checked_head(
@@ -139,13 +142,16 @@ class TorchModel:
     def _measure_drift(self, batch: Any) -> None:
         if self.dtype == torch.float32:
             return
-        plain = TorchModel(self._given, full_precision(self.options), self.name)
-        plain.tap = None
+        plain = self._plain()
         try:
             plain.examine(batch)
             self.notes.append(drift(plain.run(batch), self.run(batch), self.options.precision))
         finally:
             plain.close(restore=False)
+
+    def _plain(self) -> TorchModel:
+        """The same in full precision."""
+        return type(self)(self._given, full_precision(self.options), self.name)
 
     def close(self, *, restore: bool = True) -> None:
         for hook in self._hooks:
@@ -190,9 +196,8 @@ def checked_head(
 
 
 def describe(tap: taps.Tap, width: int) -> str:
-    kind = type(tap.call.module).__name__
     after = "" if tap.relation in ("same", "other") else f", whose output is taken before the {tap.relation}"
-    return f"the input of {tap.name or 'the model'} ({kind}), {width} numbers{after}"
+    return f"the input of {tap.name or 'the model'} ({tap.call.kind}), {width} numbers{after}"
 
 
 def collate(values: Any, options: RunOptions) -> Any:

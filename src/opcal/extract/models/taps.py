@@ -21,11 +21,14 @@ class Call:
     """One use of a linear layer within a forward pass."""
 
     name: str
-    module: nn.Module
-    nth: int
-    """Which of the layer's calls this was, for layers that are used more than once."""
+    kind: str
     input: Tensor
     output: Tensor
+    head: tuple[Tensor, Tensor] | None = None
+    """Weight [K, d] and bias [K]."""
+    nth: int = 0
+    """Which of the layer's calls this was, for layers that are used more than once."""
+    module: Any = None
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,19 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, nn.Conv2d)) or type(module).__name__ == "Conv1D"
 
 
-def find(module: nn.Module, forward: Callable[[], Tensor], layer: str | None, *, exact: bool, tolerance: float) -> Tap:
-    """The last linear layer whose output is the model's, or the named layer; `exact`: the output must follow from it."""
-    with _recorded(module, layer) as calls, torch.inference_mode():
+def find(
+    module: nn.Module, forward: Callable[[], Tensor], layer: str | None, *, exact: bool, tolerance: float
+) -> Tap:
+    """The last linear layer whose output is the model's, or the named layer."""
+    with recorded(module, layer) as calls, torch.inference_mode():
         output = forward()
     if not calls:
-        raise ModelError(_none_found(module, layer))
+        raise ModelError(none_found(type(module).__name__, layer))
+    return choose(calls, output, exact=exact, tolerance=tolerance)
+
+
+def choose(calls: list[Call], output: Tensor, *, exact: bool, tolerance: float) -> Tap:
+    """The last of the calls from whose output the model's follows; `exact`: there must be one."""
     for call in reversed(calls):
         if relation := _relation(call, output, tolerance):
             return Tap(call, relation)
@@ -65,7 +75,7 @@ def find(module: nn.Module, forward: Callable[[], Tensor], layer: str | None, *,
 
 
 @contextmanager
-def _recorded(module: nn.Module, layer: str | None) -> Iterator[list[Call]]:
+def recorded(module: nn.Module, layer: str | None) -> Iterator[list[Call]]:
     calls: list[Call] = []
     counts: dict[str, int] = {}
 
@@ -73,7 +83,8 @@ def _recorded(module: nn.Module, layer: str | None) -> Iterator[list[Call]]:
         def record(of: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
             nth = counts[name] = counts.get(name, -1) + 1
             if inputs and isinstance(output, Tensor) and output.ndim > 1:
-                calls.append(Call(name, of, nth, inputs[0], output))
+                head = head_of(of, inputs[0])
+                calls.append(Call(name, type(of).__name__, inputs[0], output, head, nth, of))
 
         return record
 
@@ -128,14 +139,13 @@ def places(tensor: Tensor, output: Tensor) -> Tensor:
     return (tensor - output[:, None]).abs().amax(2).argmin(1)
 
 
-def head_of(call: Call) -> tuple[Tensor, Tensor] | None:
+def head_of(module: Any, given: Tensor) -> tuple[Tensor, Tensor] | None:
     """Weight [K, d] and bias [K] of a linear layer; a 1×1 output of a convolution is linear in its whole window."""
-    module = call.module
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or not is_linear(module):
         return None
     if isinstance(module, nn.Conv2d):
-        if module.groups != 1 or call.input.shape[2:] != weight.shape[2:]:
+        if module.groups != 1 or given.shape[2:] != weight.shape[2:]:
             return None
         weight = weight.flatten(1)
     elif not isinstance(module, nn.Linear):
@@ -150,10 +160,10 @@ def _gap(found: Tensor, output: Tensor) -> str:
     return f"{float((found.flatten() - output.flatten()).abs().max()):.3g}"
 
 
-def _none_found(module: nn.Module, layer: str | None) -> str:
+def none_found(kind: str, layer: str | None) -> str:
     if layer is not None:
         return f"layer {layer!r} is not used in the model's forward pass, or gives no tensor: name another with --layer"
     return (
-        f"no linear layer was found in {type(module).__name__}: name the layer whose input is the representation with "
+        f"no linear layer was found in {kind}: name the layer whose input is the representation with "
         "--layer, or pass a function that returns (features, logits)"
     )
