@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import errors, extract, methods, metrics
+    from opcal import errors, extract, methods, metrics, sharded
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
     from opcal.pool import Pool
 
 __version__ = "0.1.0"
-__all__ = ["OUTSIDE", "Costs", "OperationalCalibrator", "Pool", "errors", "extract", "methods", "metrics"]
+__all__ = ["OUTSIDE", "Costs", "OperationalCalibrator", "Pool", "errors", "extract", "methods", "metrics", "sharded"]
 
 _HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
-_MODULES = {"errors", "extract", "methods", "metrics"}
+_MODULES = {"errors", "extract", "methods", "metrics", "sharded"}
 
 
 def __getattr__(name: str) -> Any:

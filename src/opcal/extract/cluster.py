@@ -1,0 +1,49 @@
+"""Ray: a cluster of this machine or another, with its usage reporting off."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from typing import Any
+
+from opcal.errors import MissingDependency, OpcalError
+
+
+class ClusterFailed(OpcalError, RuntimeError):
+    """Never raised outside: replaced by a named error."""
+
+
+def ray() -> Any:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_DEDUP_LOGS", "1")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import ray as found
+    except ImportError as error:
+        raise MissingDependency("engine ray needs Ray: pip install 'opcal[ray]'") from error
+    return found
+
+
+def begin(address: str | None, workers: int, threads: int | None = None) -> bool:
+    """A cluster to work on; True where it was started here and is to be stopped again."""
+    found = ray()
+    if found.is_initialized():
+        return False
+    variables = {"RAY_USAGE_STATS_ENABLED": "0"}
+    if threads is not None:  # Ray would give each worker one; other bits may come of it
+        variables["OMP_NUM_THREADS"] = str(threads)
+    how: dict[str, Any] = dict(include_dashboard=False) if address is None else dict(address=address)
+    if address is None:
+        how |= dict(num_cpus=max(workers + 1, 2), object_store_memory=512 * 2**20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found.init(logging_level=logging.ERROR, log_to_driver=False, runtime_env={"env_vars": variables}, **how)
+    return True
+
+
+def end(started: bool) -> None:
+    if started:
+        ray().shutdown()
