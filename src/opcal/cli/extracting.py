@@ -10,8 +10,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from opcal.errors import ModelError
-
 
 class Size(click.ParamType):
     """HEIGHTxWIDTH, or one number for both."""
@@ -135,7 +133,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     given["channels"] = int(given["channels"])
     for name in ("inputs", "columns"):
         given[name] = None if given[name] is None else [part.strip() for part in given[name].split(",")]
-    given["transform"] = _preprocess(given.pop("preprocess"))
+    given["transform"] = given.pop("preprocess")
     return given
 
 
@@ -145,17 +143,6 @@ def _class_names(text: str | None) -> list[str] | None:
     if text.startswith("@"):
         return [line.strip() for line in Path(text[1:]).read_text(encoding="utf-8").splitlines() if line.strip()]
     return [name.strip() for name in text.split(",")]
-
-
-def _preprocess(text: str | None) -> Any:
-    if text is None:
-        return None
-    from opcal.extract.models.choose import function_of
-
-    file, colon, name = text.rpartition(":")
-    if not colon or not file.endswith(".py"):
-        raise ModelError(f"--preprocess is {text!r}: write it as file.py:function")
-    return function_of(Path(file), name)
 
 
 def _bar(console: Console) -> Progress:

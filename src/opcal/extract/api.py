@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opcal.errors import InvalidInput, UnknownOption
-from opcal.extract.models.choose import as_model
+from opcal.errors import InvalidInput, PoolError, UnknownOption
+from opcal.extract.job import Job, absolute
 from opcal.extract.models.options import ImageOptions, RunOptions
+from opcal.extract.partitions import Ray, run_on_ray
 from opcal.extract.rows import About, Pair, Source
 from opcal.extract.run import COMMIT_SECONDS, Extraction, Plan, Progress, check, probe, run
-from opcal.extract.sources.choose import as_source
 from opcal.extract.sources.roles import Asked
-from opcal.extract.store import Store
+from opcal.extract.store import Store, work_folder
+from opcal.pool import Pool
+from opcal.pool.checks import model_head
 
 LARGEST_BATCH = 256
 AIM = {"cpu": 1 << 23, "cuda": 1 << 26}
@@ -44,7 +49,7 @@ def extract(
     precision: str = "float32",
     channels_last: bool | None = None,
     threads: int | None = None,
-    transform: Callable[[Any], Any] | None = None,
+    transform: Callable[[Any], Any] | str | None = None,
     collate: Callable[[list[Any]], Any] | None = None,
     size: int | tuple[int, int] | None = None,
     crop: bool = False,
@@ -84,79 +89,80 @@ def extract(
         precision=precision,
         channels_last=channels_last,
         threads=threads,
-        transform=transform,
+        transform=None if isinstance(transform, str) else transform,
         collate=collate,
         image=ImageOptions(_size(size), crop, _numbers(mean), _numbers(std), channels),
         processor=None if processor is None else Path(processor),
         max_length=max_length,
         trust=tuple(trust),
     ).checked()
-    job = Job(model, data, options, Asked(text, image, _names(inputs), id, _names(columns)), ids, payload)
+    job = Job(model, data, options, Asked(text, image, _names(inputs), id, _names(columns)), ids, payload,
+              transform if isinstance(transform, str) else None)
     plan = Plan(0, limit, 0, on_bad == "skip", commit_seconds)
     given = None if isinstance(head, bool) else _pair(head)
     names = None if classes is None else tuple(str(name) for name in classes)
-    return _extract(job, plan, Path(out), (batch_size, workers), (names, given), (resume, restart), progress)
+    wanted = _Wanted(batch_size, workers, names, given, resume, restart)
+    return _extract(job, plan, Path(out), wanted, Ray.asked(engine, address, workers, partitions), progress or _silent)
 
 
-class Job:
-    """A model and its data, built where they are needed: here, or in a worker of another engine."""
-
-    def __init__(
-        self,
-        model: Any,
-        data: Any,
-        options: RunOptions,
-        asked: Asked,
-        ids: Sequence[Any] | None,
-        payload: Sequence[str] | None,
-    ) -> None:
-        self.given, self.data, self.options, self.asked, self.ids, self.payload = (
-            model, data, options, asked, ids, payload,
-        )  # fmt: skip
-
-    def built(self) -> tuple[Any, Source]:
-        model = as_model(self.given, self.options)
-        return model, as_source(self.data, self.asked, model.wants, ids=self.ids, payload=self.payload)
+@dataclass(frozen=True)
+class _Wanted:
+    batch_size: int | str
+    workers: int | str
+    classes: tuple[str, ...] | None
+    head: Pair | None
+    resume: bool
+    restart: bool
 
 
-def _extract(
-    job: Job,
-    plan: Plan,
-    out: Path,
-    sizes: tuple[int | str, int | str],
-    known: tuple[tuple[str, ...] | None, Pair | None],
-    again: tuple[bool, bool],
-    progress: Progress | None,
-) -> Extraction:
+def _extract(job: Job, plan: Plan, out: Path, wanted: _Wanted, ray: Ray | None, progress: Progress) -> Extraction:
     began = time.monotonic()
+    job = absolute(job)
     model, source = job.built()
     try:
         batch, about = probe(model, source, plan)
-        first = model.run(batch)
-        about = check(about, first, known[0])
-        about = about if known[1] is None else replace(about, head=known[1])
-        plan = replace(plan, batch_size=_batch_size(sizes[0], batch, source, model), workers=_workers(sizes[1], source))
-        described = {"name": model.name, "hash": model.digest(), "representation": about.representation}
-        described["precision"] = job.options.precision
-        spec = _spec(described, about, source, plan)
-        with Store.open(out.resolve(), spec, resume=again[0], restart=again[1]) as store:
+        about = check(about, model.run(batch), wanted.classes)
+        about = about if wanted.head is None else given_head(about, wanted.head, model.run(batch))
+        plan = replace(
+            plan,
+            batch_size=_batch_size(wanted.batch_size, batch, source, model),
+            workers=_workers(wanted.workers, source),
+        )
+        described, spec = _described(model, about, source, plan, job)
+        if wanted.resume and (done := finished(out, described)) is not None:
+            return Extraction(out, done, (), 0, about, tuple(model.notes), done, time.monotonic() - began)
+        with Store.open(out.resolve(), spec, resume=wanted.resume, restart=wanted.restart) as store:
             resumed_at = store.position
             if not store.complete:
-                run(model, source, store, plan, progress or _silent)
-            skipped = store.read_skipped()
+                through = run if ray is None else partial(run_on_ray, ray=ray, job=job)
+                through(model, source, store, plan, progress)
+            skipped = tuple(store.read_skipped())
             store.finish(about, described)
-            return Extraction(
-                out,
-                store.rows,
-                tuple(skipped),
-                store.skipped,
-                about,
-                tuple(model.notes),
-                resumed_at,
-                time.monotonic() - began,
-            )
+        notes, seconds = tuple(model.notes), time.monotonic() - began
+        return Extraction(out, store.rows, skipped, store.skipped, about, notes, resumed_at, seconds)
     finally:
         model.close()
+
+
+def _described(
+    model: Any, about: About, source: Source, plan: Plan, job: Job
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """What the pool says of its model, and what must be the same for a resumed run to give the same bytes."""
+    described = {"name": model.name, "hash": model.digest(), "representation": about.representation}
+    described["precision"] = job.options.precision
+    spec = _spec(described, about, source, plan)
+    told = json.dumps(spec, sort_keys=True).encode()
+    return described | {"extraction": hashlib.sha256(told).hexdigest()[:32]}, spec
+
+
+def finished(out: Path, described: dict[str, str]) -> int | None:
+    """How many items the pool holds, where this very extraction is finished already."""
+    if work_folder(out.resolve()).exists() or not (out / "pool.json").exists():
+        return None
+    pool = Pool.open(out)
+    if pool.model != described:
+        raise PoolError(f"{out} is a pool already, of another model, data or options: leave --resume out to replace it")
+    return len(pool)
 
 
 def _spec(described: dict[str, str], about: About, source: Source, plan: Plan) -> dict[str, Any]:
@@ -226,6 +232,12 @@ def _pair(head: Any) -> Pair:
         raise InvalidInput("head is neither True, False nor a pair (weight, bias) of the model's last layer")
     weight, bias = (np.asarray(part, dtype=np.float32) for part in head)
     return weight, bias
+
+
+def given_head(about: About, head: Pair, outputs: Pair) -> About:
+    """The head that the user gave, refused where it does not give the logits."""
+    model_head(head, *outputs)
+    return replace(about, head=head)
 
 
 def _silent(done: int, total: int | None) -> None:

@@ -7,17 +7,14 @@ import os
 import warnings
 from typing import Any
 
-from opcal.errors import MissingDependency, OpcalError
-
-
-class ClusterFailed(OpcalError, RuntimeError):
-    """Never raised outside: replaced by a named error."""
+from opcal.errors import MissingDependency
 
 
 def ray() -> Any:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_DEDUP_LOGS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its workers would talk into the progress bar
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -47,3 +44,17 @@ def begin(address: str | None, workers: int, threads: int | None = None) -> bool
 def end(started: bool) -> None:
     if started:
         ray().shutdown()
+
+
+def ray_data() -> Any:
+    """Ray Data, quiet and in order."""
+    ray()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray.data as data
+    context = data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    return data

@@ -56,6 +56,10 @@ class Source(Protocol):
     def count(self) -> int | None:
         """How many items there are, where that is known."""
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether it can be read from any position, and anew in another process."""
+
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         """One function for each batch from position `start`, a multiple of `size`; calling it does the reading,
         possibly in another thread."""

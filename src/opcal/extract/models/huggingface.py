@@ -31,9 +31,15 @@ def load(path: Path, options: RunOptions) -> TorchModel:
     kind = _kind(path)
     try:
         transformers.utils.logging.disable_progress_bar()
-        module = getattr(transformers, AUTO[kind]).from_pretrained(path, local_files_only=True, dtype=torch.float32)
+        module, told = getattr(transformers, AUTO[kind]).from_pretrained(
+            path, local_files_only=True, dtype=torch.float32, output_loading_info=True
+        )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"{path} cannot be loaded as a Hugging Face model ({_first(error)}): save it again") from error
+    if missing := sorted(told["missing_keys"]):
+        raise ModelError(
+            f"{path} lacks {len(missing)} weights of its model, {missing[0]} first: they would be random; save it again"
+        )
     return HuggingFaceModel(module, options, kind, path, name=path.resolve().name)
 
 

@@ -41,6 +41,7 @@ class TorchModel:
         self._threads = torch.get_num_threads()
         if options.threads is not None:
             torch.set_num_threads(options.threads)
+        self.threads = torch.get_num_threads()
         self.notes: list[str] = []
 
     def _moved(self, module: nn.Module) -> nn.Module:

@@ -26,6 +26,7 @@ class Arrays:
     payload: Sequence[str] | None = None
     name: str = "the array"
     kind: str = "rows"
+    anywhere: bool = True
 
     def __post_init__(self) -> None:
         for name, given in (("ids", self.ids), ("payload", self.payload)):

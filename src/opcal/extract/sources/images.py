@@ -25,6 +25,7 @@ class ImageFolder:
 
     folder: Path
     kind: str = "images"
+    anywhere: bool = True
 
     @property
     def name(self) -> str:
@@ -58,6 +59,7 @@ class ImageFiles:
 
     paths: Sequence[str | Path]
     kind: str = "images"
+    anywhere: bool = True
     name: str = "the list of image files"
 
     @property

@@ -17,6 +17,7 @@ class Indexed:
     data: Any
     kind: str = "items"
     name: str = "the data set"
+    anywhere: bool = True
 
     @property
     def count(self) -> int:
@@ -41,6 +42,7 @@ class Iterated:
     """Items of an iterable, in its order; an iterator can be gone through once, so its first items are kept."""
 
     kind = "items"
+    anywhere = False
     count: int | None
 
     def __init__(self, data: Iterable[Any], name: str = "the iterable") -> None:
@@ -77,6 +79,7 @@ class Loaded:
     """The batches of a torch DataLoader, as it makes them (its own worker processes included)."""
 
     kind = "batches"
+    anywhere = False
 
     def __init__(self, loader: Any, name: str = "the DataLoader") -> None:
         self.loader, self.name, self.batch_size = loader, name, int(loader.batch_size)

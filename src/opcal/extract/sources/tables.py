@@ -31,6 +31,7 @@ class TableSource:
     name: str
     folder: Path | None = None
     """What relative paths of images are relative to."""
+    anywhere: bool = True
 
     @property
     def kind(self) -> str:
