@@ -170,6 +170,7 @@ def _spec(described: dict[str, str], about: About, source: Source, plan: Plan) -
     return described | {
         "classes": None if about.classes is None else list(about.classes),
         "data": source.name,
+        "fingerprint": source.fingerprint(),
         "items": source.count,
         "batch_size": plan.batch_size,
         "limit": plan.limit,

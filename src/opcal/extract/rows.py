@@ -56,6 +56,9 @@ class Source(Protocol):
     def count(self) -> int | None:
         """How many items there are, where that is known."""
 
+    def fingerprint(self) -> str:
+        """What changes when the data do, as far as that can be told without reading them all; "" where it cannot."""
+
     @property
     def anywhere(self) -> bool:
         """Whether it can be read from any position, and anew in another process."""

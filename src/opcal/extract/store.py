@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import shutil
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -40,8 +39,6 @@ class State:
     """Items of the source that are done, the skipped ones included."""
     rows: int = 0
     skipped: int = 0
-    ids: int = 0
-    """Checksum of the ids so far: data that changed since are noticed."""
     sizes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DATA, 0))
     complete: bool = False
 
@@ -56,7 +53,7 @@ class Store:
     def __init__(self, out: Path, state: State, held: int) -> None:
         self.out, self.folder, self.state, self._held = out, work_folder(out), state, held
         self._files: dict[str, BinaryIO] = {}
-        self.position, self.rows, self.skipped, self.ids = state.position, state.rows, state.skipped, state.ids
+        self.position, self.rows, self.skipped = state.position, state.rows, state.skipped
         self.complete = state.complete
         self._schema: pa.Schema | None = None
 
@@ -131,8 +128,6 @@ class Store:
             file.write(items.schema.serialize())
         for batch in _fitting(items, self._schema).combine_chunks().to_batches():
             file.write(batch.serialize())
-        if "id" in items.column_names:
-            self.ids = checksum(items["id"].to_pylist(), self.ids)
 
     def commit(self) -> None:
         """From here on everything appended so far survives a kill."""
@@ -141,7 +136,7 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
             sizes = {name: file.tell() for name, file in self._files.items()}
-            state = State(self.state.spec, self.position, self.rows, self.skipped, self.ids, sizes, self.complete)
+            state = State(self.state.spec, self.position, self.rows, self.skipped, sizes, self.complete)
             _write_state(self.folder, state)
             self.state = state
 
@@ -164,12 +159,6 @@ class Store:
                 finish(self.folder, self.rows, about, described)
                 put(self.folder / "pool", self.out, refuse_what_is_no_pool)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def checksum(ids: list[str], value: int = 0) -> int:
-    for text in ids:
-        value = zlib.crc32(text.encode(errors="surrogatepass") + b"\0", value)
-    return value
 
 
 def _hold(folder: Path) -> int:
@@ -217,6 +206,10 @@ def _read_state(folder: Path) -> State | None:
 
 
 def _same(before: dict[str, Any], now: dict[str, Any], out: Path) -> None:
+    if before.get("data") == now.get("data") and before.get("fingerprint") != now.get("fingerprint"):
+        raise DataError(
+            f"{now.get('data')} has changed since {out} was begun: restore it, or begin again with --restart"
+        )
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             raise PoolError(

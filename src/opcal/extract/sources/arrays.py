@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from opcal.errors import DataError, LengthMismatch
 from opcal.extract.rows import Rows
+from opcal.extract.sources.images import checksum
 
 INPUTS = ("x", "X", "inputs", "input", "images", "data", "features")
 
@@ -39,6 +40,14 @@ class Arrays:
     def count(self) -> int:
         return len(self.values)
 
+    def fingerprint(self) -> str:
+        """Of some rows all over the array, and of the first ids."""
+        some = [self.values[i] for i in range(0, self.count, max(1, self.count // 64))]
+        if some and hasattr(some[0], "detach"):
+            some = [row.detach().cpu().numpy() for row in some]
+        ids = "" if self.ids is None else repr(list(self.ids[:64]))
+        return checksum([repr(getattr(self.values, "shape", self.count)), ids, *(_text(row) for row in some)])
+
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         end = self.count if stop is None else min(stop, self.count)
         for at in range(start, end, size):
@@ -51,6 +60,10 @@ class Arrays:
         if self.payload is not None:
             named["payload"] = pa.array([str(i) for i in self.payload[start:stop]], pa.string())
         return Rows(start, stop, self.values[start:stop], pa.table(named) if named else None)
+
+
+def _text(row: Any) -> str:
+    return row.tobytes().hex() if isinstance(row, (np.ndarray, np.generic)) else repr(row)
 
 
 def from_array_file(path: Path) -> Arrays:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -34,6 +35,9 @@ class ImageFolder:
     @property
     def count(self) -> int:
         return len(self._paths)
+
+    def fingerprint(self) -> str:
+        return checksum(self._paths)
 
     @cached_property
     def _paths(self) -> list[str]:
@@ -66,6 +70,9 @@ class ImageFiles:
     def count(self) -> int:
         return len(self.paths)
 
+    def fingerprint(self) -> str:
+        return checksum(str(path) for path in self.paths)
+
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         end = self.count if stop is None else min(stop, self.count)
         for at in range(start, end, size):
@@ -74,6 +81,13 @@ class ImageFiles:
     def _read(self, start: int, stop: int) -> Rows:
         paths = [str(path) for path in self.paths[start:stop]]
         return read_images(start, stop, paths, paths)
+
+
+def checksum(texts: Iterable[str]) -> str:
+    value = 0
+    for text in texts:
+        value = zlib.crc32(text.encode(errors="surrogatepass") + b"\0", value)
+    return f"{value:08x}"
 
 
 def _below(folder: Path) -> Iterator[str]:

@@ -23,6 +23,9 @@ class Indexed:
     def count(self) -> int:
         return len(self.data)
 
+    def fingerprint(self) -> str:
+        return ""
+
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         end = self.count if stop is None else min(stop, self.count)
         for at in range(start, end, size):
@@ -50,6 +53,9 @@ class Iterated:
         self.count = len(data) if hasattr(data, "__len__") else None
         self._once = iter(data) if iter(data) is data else None
         self._kept: list[Any] = []
+
+    def fingerprint(self) -> str:
+        return ""
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         items, at = self._from_the_beginning(size), 0
@@ -84,6 +90,9 @@ class Loaded:
     def __init__(self, loader: Any, name: str = "the DataLoader") -> None:
         self.loader, self.name, self.batch_size = loader, name, int(loader.batch_size)
         self.count: int | None = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
+
+    def fingerprint(self) -> str:
+        return ""
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         at = 0

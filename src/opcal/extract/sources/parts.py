@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class Part:
     rows: int | None
     schema: pa.Schema
     read: Callable[[list[str] | None], Iterator[pa.RecordBatch]]
+    origin: str = ""
+    """The file's name and size, where it is one."""
 
 
 def in_memory(table: pa.Table) -> list[Part]:
@@ -46,7 +48,8 @@ def of_file(path: Path, texts: frozenset[str]) -> list[Part]:
         ".ndjson": lambda: [_streamed(path, lambda: _open_json(path))],
     }
     try:
-        return makers[path.suffix.lower()]()
+        origin = f"{path.name} {path.stat().st_size}"
+        return [replace(part, origin=origin) for part in makers[path.suffix.lower()]()]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as {path.suffix.lower()} ({error}): write it again") from error
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from opcal.errors import DataError, DuplicateIds
 from opcal.extract.recut import Recut
 from opcal.extract.rows import Rows, Skipped
-from opcal.extract.sources.images import read_images
+from opcal.extract.sources.images import checksum, read_images
 from opcal.extract.sources.parts import Part
 from opcal.extract.sources.roles import Roles
 
@@ -55,6 +55,9 @@ class TableSource:
         if n == 0:
             raise DataError(f"{self.name} holds no row: a pool needs at least one item")
         return n
+
+    def fingerprint(self) -> str:
+        return checksum([*dict.fromkeys(part.origin for part in self.parts), repr(self.roles)])
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         end = self.count if stop is None else min(stop, self.count)
