@@ -4,16 +4,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared lint format bench bench-efficacy clean
+.PHONY: demo test test-shared test-extract test-extract-full bench-extract lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not extract" $(ARGS)
 
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+
+# Torch, Hugging Face, ONNX, Ray; in CI with few kills and small clusters, in full with the counts of docs/extract.md.
+test-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m extract $(ARGS)
+
+test-extract-full: $(VENV)/.extract
+	OPCAL_KILLS=50 OPCAL_ITEMS=1000000 OPCAL_SHARDED=200000 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/extract tests/test_sharded.py -m "extract or not extract" $(ARGS)
+
+bench-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python bench/extract.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -46,6 +57,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
+	@touch $@
+
+$(VENV)/.extract: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
 	@touch $@
 
 clean:

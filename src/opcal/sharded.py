@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from opcal.extract.actors import Actors
 
 
-def open(path: str | Path, *, shards: int = 2, engine: str = "local", address: str | None = None) -> ShardedPool:  # noqa: A001
+def open(path: str | Path, *, shards: int = 2, engine: str = "local", address: str | None = None) -> ShardedPool:
     """A stored pool in `shards` places, each of which maps its own slice of the features; one Ray actor each."""
     if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
         raise InvalidInput(f"shards is {shards!r}: expected a number of places, 1 or more")
@@ -41,7 +41,9 @@ def open(path: str | Path, *, shards: int = 2, engine: str = "local", address: s
     stored = Pool.open(path)
     ranges = cuts(len(stored), shards)
     place = Path(path).resolve()
-    return ShardedPool(stored, ranges, start([partial(_shard, place, *r) for r in ranges], engine=engine, address=address))
+    return ShardedPool(
+        stored, ranges, start([partial(_shard, place, *r) for r in ranges], engine=engine, address=address)
+    )
 
 
 def _shard(path: Path, start: int, stop: int) -> _OneThreaded:
@@ -86,7 +88,9 @@ class ShardedRows:
 
     ndim = 2
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], ranges: list[tuple[int, int]], actors: Actors) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], ranges: list[tuple[int, int]], actors: Actors
+    ) -> None:
         self.shape, self.dtype, self.ranges, self.actors = shape, dtype, ranges, actors
         self.size = shape[0] * shape[1]
         self._starts = np.array([start for start, _ in ranges])

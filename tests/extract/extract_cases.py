@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import os
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +23,9 @@ def rows(n=100, d=6, seed=0):
 
 def differing(a: Path, b: Path) -> list[str]:
     """Files that are not byte for byte the same in two folders."""
-    names = sorted({*os.listdir(a), *os.listdir(b)})
-    return [n for n in names if not ((a / n).exists() and (b / n).exists() and filecmp.cmp(a / n, b / n, shallow=False))]
+    names = sorted({file.name for folder in (a, b) for file in folder.iterdir()})
+    both = [n for n in names if (a / n).exists() and (b / n).exists()]
+    return [n for n in names if n not in both or not filecmp.cmp(a / n, b / n, shallow=False)]
 
 
 def image_folder(folder: Path, n=6, size=(12, 10), broken=()) -> Path:

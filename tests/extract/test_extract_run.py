@@ -43,7 +43,9 @@ def test_the_pool_equals_one_made_from_the_arrays(tmp_path):
     assert (tmp_path / "pool/features.npy").read_bytes() == (tmp_path / "made/features.npy").read_bytes()
 
 
-@pytest.mark.parametrize("make", [lambda x: x, list, iter, lambda x: (row for row in x)], ids="array list iter gen".split())
+@pytest.mark.parametrize(
+    "make", [lambda x: x, list, iter, lambda x: (row for row in x)], ids=["array", "list", "iter", "gen"]
+)
 @pytest.mark.parametrize("workers", [0, 3])
 def test_every_kind_of_data_gives_the_same_rows_in_the_same_order(tmp_path, make, workers):
     x = rows(41)
@@ -237,7 +239,7 @@ def test_images_are_turned_upright_by_their_exif_orientation(tmp_path):
 def test_features_that_are_not_finite_are_refused_or_skipped(tmp_path, value):
     x = rows(30)
     x[17, 2] = value
-    with pytest.raises(errors.InvalidArray, match="item 17: .*NaN or inf.*--on-bad skip"):
+    with pytest.raises(errors.InvalidArray, match=r"item 17: .*NaN or inf.*--on-bad skip"):
         extract(network, x, out=tmp_path / "pool", batch_size=8)
     found = extract(network, x, out=tmp_path / "pool", batch_size=8, on_bad="skip", restart=True)
     assert found.items == 29
@@ -276,7 +278,7 @@ def test_a_function_that_returns_something_else_is_told_so(tmp_path, function, e
 def test_options_that_cannot_be_are_refused_by_name_before_anything_is_written(tmp_path, options, told):
     with pytest.raises(errors.OpcalError, match=told):
         extract(network, rows(), out=tmp_path / "pool", **options)
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_tells_how_many_of_how_many(tmp_path):
@@ -304,8 +306,8 @@ def peak(folder, n):
 
 
 def test_extraction_of_arrays_imports_neither_torch_nor_ray():
-    code = "import sys, opcal.extract; print(sorted({'torch', 'ray', 'onnxruntime', 'transformers'} & set(sys.modules)))"
+    code = (
+        "import sys, opcal.extract; print(sorted({'torch', 'ray', 'onnxruntime', 'transformers'} & set(sys.modules)))"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-
-

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[Any]):
     """HEIGHTxWIDTH, or one number for both."""
 
     name = "HxW"
@@ -23,7 +23,7 @@ class Size(click.ParamType):
         return int(parts[0]), int(parts[-1])
 
 
-class Numbers(click.ParamType):
+class Numbers(click.ParamType[Any]):
     name = "A,B,C"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
@@ -33,7 +33,7 @@ class Numbers(click.ParamType):
             self.fail(f"{value!r} is no list of numbers: write 0.485,0.456,0.406", param, ctx)
 
 
-class OrAuto(click.ParamType):
+class OrAuto(click.ParamType[Any]):
     """A whole number of at least `least`, or "auto"."""
 
     name = "N|auto"

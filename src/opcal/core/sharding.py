@@ -7,6 +7,7 @@ keeps whole clusters and not a slice of each: a product over part of a cluster's
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,10 +21,10 @@ from opcal.core.method import FloatArray, IntArray
 
 
 def cuts(n: int, shards: int) -> list[tuple[int, int]]:
-    """At most `shards` nearly equal ranges of n rows, cut where chunks of rows begin, so that sums come out the same."""
+    """At most `shards` nearly equal ranges of n rows, cut where chunks begin, so that sums come out the same."""
     whole = -(-n // CHUNK)
     at = [min(n, CHUNK * (whole * i // shards)) for i in range(shards + 1)]
-    return [(a, b) for a, b in zip(at[:-1], at[1:], strict=True) if b > a]
+    return [(a, b) for a, b in pairwise(at) if b > a]
 
 
 def owners(sizes: IntArray, shards: int) -> IntArray:
@@ -72,7 +73,7 @@ class Shard:
 
     def lay_out(self, origins: dict[int, FloatArray], confidence: dict[int, FloatArray], threshold: float) -> None:
         """All rows have come: relative to the medoid, as in one process."""
-        points = {}
+        points: dict[int, FloatArray] = {}
         for c, origin in origins.items():
             z = np.concatenate(self._parts.pop(c)).astype(origin.dtype, copy=False)
             points[c] = z - origin

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from opcal.extract.api import extract
 from opcal.extract.run import Extraction
+from opcal.extract.settings import Settings
 
-__all__ = ["Extraction", "extract"]
+__all__ = ["Extraction", "Settings", "extract"]

@@ -51,7 +51,7 @@ def ray_data() -> Any:
     ray()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import ray.data as data
+        from ray import data
     context = data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False

@@ -43,7 +43,9 @@ class Ray:
         return cls(address, workers if isinstance(workers, int) and workers > 0 else os.cpu_count() or 1, partitions)
 
 
-def run_on_ray(model: Model, source: Source, store: Store, plan: Plan, progress: Progress, *, ray: Ray, job: Job) -> None:
+def run_on_ray(
+    model: Model, source: Source, store: Store, plan: Plan, progress: Progress, *, ray: Ray, job: Job
+) -> None:
     """Everything from the store's position to the end. Parts that an earlier run wrote are not done again."""
     end = plan.end(source)
     if end is None or source.count is None or not source.anywhere:
@@ -120,7 +122,7 @@ def _table(rows: Rows, outputs: Pair) -> pa.Table:
     return pa.table(columns | items)
 
 
-def _lists(values: FloatArray) -> pa.FixedSizeListArray:
+def _lists(values: FloatArray) -> Any:
     flat = pa.array(np.ascontiguousarray(values, dtype=np.float32).ravel())
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
@@ -142,7 +144,7 @@ def _items(table: pa.Table) -> pa.Table | None:
 
 
 def _matrix(table: pa.Table, name: str) -> FloatArray:
-    column = table[name].combine_chunks()
+    column: Any = table[name].combine_chunks()
     values: Any = column.flatten().to_numpy()
     matrix: FloatArray = values.reshape(len(column), -1)
     return matrix

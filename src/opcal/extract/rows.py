@@ -50,7 +50,7 @@ class Source(Protocol):
 
     @property
     def kind(self) -> str:
-        """"images", "texts", "rows" or "items"."""
+        """ "images", "texts", "rows" or "items"."""
 
     @property
     def count(self) -> int | None:

@@ -19,7 +19,7 @@ FORMS = (
 )
 
 
-def as_model(model: Any, options: RunOptions) -> Any:
+def as_model(model: Any, options: RunOptions) -> Any:  # noqa: PLR0911  one line a kind
     """A path, a torch module or exported program, a scikit-learn estimator, or a function."""
     if isinstance(model, (str, Path)):
         return _of_path(str(model), options)
@@ -40,8 +40,10 @@ def as_model(model: Any, options: RunOptions) -> Any:
         return _backend("sklearn").SklearnModel(model, options)
     if callable(model):
         return _backend("function").FunctionModel(model, options)
-    raise ModelError(f"model is a {type(model).__name__}: expected a torch module, a scikit-learn estimator, a function "
-                     f"that returns (features, logits), or a path to {FORMS}")
+    raise ModelError(
+        f"model is a {type(model).__name__}: expected a torch module, a scikit-learn estimator, a function "
+        f"that returns (features, logits), or a path to {FORMS}"
+    )
 
 
 def _of_path(text: str, options: RunOptions) -> Any:
@@ -143,6 +145,4 @@ def _backend(name: str) -> Any:
         package = (error.name or "").split(".")[0]
         if package not in EXTRA:
             raise
-        raise MissingDependency(
-            f"this model needs {package}: pip install 'opcal[{EXTRA[package]}]'"
-        ) from error
+        raise MissingDependency(f"this model needs {package}: pip install 'opcal[{EXTRA[package]}]'") from error

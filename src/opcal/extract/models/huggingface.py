@@ -90,7 +90,7 @@ def processed(processor: Any, kind: str | None, values: Any, max_length: int | N
             raise DataError("the model takes texts, but the data hold something else: name the column with --text")
         longest = max_length or (processor.model_max_length if processor.model_max_length < LONGEST else None)
         if processor.pad_token is None:
-            raise ModelError("the tokenizer has no padding token, so texts cannot be batched: set one and save it again")
+            raise ModelError("the tokenizer has no padding token, which batches need: set one and save it again")
         found = processor(list(values), padding=True, truncation=longest is not None, max_length=longest,
                           return_tensors="pt")  # fmt: skip
         return dict(found)
@@ -102,7 +102,7 @@ def processed(processor: Any, kind: str | None, values: Any, max_length: int | N
 def load_processor(place: Path, kind: str) -> Any:
     """The tokenizer or image processor of a folder."""
     if not place.is_dir():
-        raise ModelError(f"{place} is no folder: --processor names what save_pretrained of a tokenizer or processor wrote")
+        raise ModelError(f"{place} is no folder: --processor names what save_pretrained of a processor wrote")
     if kind == "texts":
         if not any((place / name).exists() for name in TOKENIZERS):
             raise ModelError(_missing(place, "tokenizer", "AutoTokenizer"))

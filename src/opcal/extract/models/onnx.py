@@ -137,7 +137,9 @@ def _session(model: Any, options: RunOptions, folder: Path | None) -> Any:
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), how, providers=[provider])
     except Exception as error:  # ONNX Runtime's errors have no public classes
-        raise ModelError(f"ONNX Runtime cannot run the model ({str(error).splitlines()[0]}): export it again") from error
+        raise ModelError(
+            f"ONNX Runtime cannot run the model ({str(error).splitlines()[0]}): export it again"
+        ) from error
 
 
 def _tokenizer(options: RunOptions) -> Any:
@@ -188,5 +190,8 @@ def _hash(path: Path, model: Any) -> str:
     from opcal.extract.models.files import hash_of
 
     places = {e.value for t in model.graph.initializer for e in t.external_data if e.key == "location"}
-    parts = [hash_of(path), *(hash_of(path.parent / place) for place in sorted(places) if (path.parent / place).exists())]
+    parts = [
+        hash_of(path),
+        *(hash_of(path.parent / place) for place in sorted(places) if (path.parent / place).exists()),
+    ]
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()[:32]

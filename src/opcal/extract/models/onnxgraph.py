@@ -119,7 +119,9 @@ class Graph:
         if layer in self._maker or layer in {i.name for i in self._graph.input}:
             return layer, f"the tensor {layer}"
         names = [node.name or node.output[0] for node in self._graph.node if node.op_type in DENSE]
-        raise ModelError(f"the graph has no node or tensor {layer!r}: its dense nodes are {', '.join(names[-8:]) or 'none'}")
+        raise ModelError(
+            f"the graph has no node or tensor {layer!r}: its dense nodes are {', '.join(names[-8:]) or 'none'}"
+        )
 
     def _none_found(self) -> str:
         kinds = ", ".join(dict.fromkeys(node.op_type for node in self._graph.node))

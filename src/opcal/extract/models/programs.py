@@ -194,9 +194,9 @@ def _name(node: fx.Node) -> str:
 def _keep(module: fx.GraphModule, chosen: _Catch) -> None:
     """Only the chosen node goes on being caught."""
     for node in list(module.graph.nodes):
-        if node.op == "call_module" and str(node.target).startswith("opcal_"):
-            if module.get_submodule(str(node.target)) is not chosen:
-                module.graph.erase_node(node)
+        ours = node.op == "call_module" and str(node.target).startswith("opcal_")
+        if ours and module.get_submodule(str(node.target)) is not chosen:
+            module.graph.erase_node(node)
     module.recompile()
     chosen.seen.clear()
 
@@ -253,7 +253,7 @@ class ScriptModel(TorchModel):
             if hasattr(copied, "training"):
                 return torch.jit.freeze(copied.eval().to(self.dtype), optimize_numerics=False)
             if self.dtype != torch.float32:
-                raise ModelError("this TorchScript is frozen in its precision: leave --precision out, or save it unfrozen")
+                raise ModelError("this TorchScript is frozen: leave --precision out, or save it unfrozen")
             return copied  # type: ignore[no-any-return]
 
     def digest(self) -> str:

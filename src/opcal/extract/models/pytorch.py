@@ -74,7 +74,9 @@ class TorchModel:
     def _sent(self, batch: Any) -> Any:
         if isinstance(batch, Tensor):
             batch = batch.to(self.device, self.dtype if batch.is_floating_point() else None)
-            return batch.contiguous(memory_format=torch.channels_last) if self.channels_last and batch.ndim == 4 else batch
+            return (
+                batch.contiguous(memory_format=torch.channels_last) if self.channels_last and batch.ndim == 4 else batch
+            )
         if isinstance(batch, dict) or hasattr(batch, "keys"):
             return {name: self._sent(batch[name]) for name in batch.keys()}  # noqa: SIM118  BatchEncoding is no dict
         return tuple(self._sent(part) for part in batch) if isinstance(batch, (tuple, list)) else batch
@@ -108,9 +110,13 @@ class TorchModel:
 
     def _refused(self, error: Exception, sent: Any) -> ModelError:
         shape = tuple(sent.shape) if isinstance(sent, Tensor) else type(sent).__name__
-        return error if isinstance(error, ModelError) else ModelError(
-            f"{self.name} cannot take the data as they come (a batch of {shape}): {str(error).splitlines()[0]}; "
-            "pass a transform or a preprocess function, or --size, --channels, --inputs as the model expects"
+        return (
+            error
+            if isinstance(error, ModelError)
+            else ModelError(
+                f"{self.name} cannot take the data as they come (a batch of {shape}): {str(error).splitlines()[0]}; "
+                "pass a transform or a preprocess function, or --size, --channels, --inputs as the model expects"
+            )
         )
 
     def _hook(self, tap: taps.Tap) -> None:
@@ -136,9 +142,8 @@ class TorchModel:
         found = tap.call.head if self.options.head else None
         if found is None:
             return None
-        return checked_head(
-            *(to_numpy(part) for part in found), features, logits, tap.name, half=self.dtype != torch.float32
-        )
+        weight, bias = (to_numpy(part) for part in found)
+        return checked_head(weight, bias, features, logits, tap.name, half=self.dtype != torch.float32)
 
     def _measure_drift(self, batch: Any) -> None:
         if self.dtype == torch.float32:
@@ -180,7 +185,7 @@ def split(given: Tensor, own: Tensor, output: Tensor, relation: str) -> tuple[Te
 def checked_head(
     weight: FloatArray, bias: FloatArray, features: FloatArray, logits: FloatArray, name: str, *, half: bool
 ) -> Pair:
-    """The head, with a row of zeros for class 0 where the model gives one score; refused where it gives other logits."""
+    """The head, with zeros for class 0 where the model gives one score; refused where it gives other logits."""
     if len(weight) == 1 and logits.shape[1] == 2:
         weight, bias = np.concatenate([0 * weight, weight]), np.concatenate([0 * bias, bias])
     if weight.shape == (logits.shape[1], features.shape[1]):

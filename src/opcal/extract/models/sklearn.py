@@ -43,7 +43,9 @@ class SklearnModel:
         self._estimator = estimator
         self._before, self._last = _steps(estimator, options.layer)
         if not hasattr(self._last, "classes_"):
-            raise ModelError(f"{type(self._last).__name__} has no classes: fit the pipeline, whose last step classifies")
+            raise ModelError(
+                f"{type(self._last).__name__} has no classes: fit the pipeline; its last step must classify"
+            )
         self.classes = _names(self._last.classes_)
         names = getattr(estimator, "feature_names_in_", None)
         self.wants = Wants(_kind(estimator), None if names is None else tuple(str(name) for name in names))
@@ -85,7 +87,7 @@ class SklearnModel:
             values = [self.options.transform(value) for value in values]
         if isinstance(values, pa.Table):
             return _frame(values)
-        return values if hasattr(values, "shape") or (len(values) and isinstance(values[0], str)) else np.asarray(values)
+        return values if hasattr(values, "shape") or (values and isinstance(values[0], str)) else np.asarray(values)
 
     def examine(self, batch: Any) -> About:
         given = self._transformed(batch)
@@ -206,7 +208,7 @@ def _scores(last: Any, given: Any) -> FloatArray:
     elif hasattr(last, "decision_function"):
         scores = np.array(_two(last.decision_function(given)))
     else:
-        raise ModelError(f"{type(last).__name__} gives neither probabilities nor a decision function: fit one that does")
+        raise ModelError(f"{type(last).__name__} gives neither probabilities nor a decision function")
     return _keeping(scores, np.searchsorted(last.classes_, last.predict(given)))
 
 

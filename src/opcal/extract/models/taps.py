@@ -48,9 +48,7 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, nn.Conv2d)) or type(module).__name__ == "Conv1D"
 
 
-def find(
-    module: nn.Module, forward: Callable[[], Tensor], layer: str | None, *, exact: bool, tolerance: float
-) -> Tap:
+def find(module: nn.Module, forward: Callable[[], Tensor], layer: str | None, *, exact: bool, tolerance: float) -> Tap:
     """The last linear layer whose output is the model's, or the named layer."""
     with recorded(module, layer) as calls, torch.inference_mode():
         output = forward()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from opcal.errors import DataError, MissingDependency
 from opcal.extract.rows import Rows, Skipped
 
-SUFFIXES = frozenset(".jpg .jpeg .png .bmp .gif .tif .tiff .webp .ppm .pgm .jp2".split())
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jp2"})
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -48,7 +48,7 @@ class Iterated:
     anywhere = False
     count: int | None
 
-    def __init__(self, data: Iterable[Any], name: str = "the iterable") -> None:
+    def __init__(self, data: Any, name: str = "the iterable") -> None:
         self.data, self.name = data, name
         self.count = len(data) if hasattr(data, "__len__") else None
         self._once = iter(data) if iter(data) is data else None

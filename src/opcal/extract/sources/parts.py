@@ -99,7 +99,7 @@ def _streamed(path: Path, open_reader: Callable[[], Any]) -> Part:
                     yield batch if columns is None else batch.select(columns)
         except pa.ArrowException as error:
             raise DataError(
-                f"{path}: a row does not fit what came before ({error}); mend it, or leave its column out with --columns"
+                f"{path}: a row does not fit what came before ({error}); mend it, or choose --columns"
             ) from error
 
     with open_reader() as reader:

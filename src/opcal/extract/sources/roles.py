@@ -50,11 +50,11 @@ class Roles:
         """Inputs as an array [n, columns], or [n, length] from one column of lists."""
         if self.named:
             return table.select(list(self.inputs))
-        first = table[self.inputs[0]].combine_chunks()
+        first: Any = table[self.inputs[0]].combine_chunks()
         if _is_list(first.type):
             flat = np.asarray(first.flatten())
             if len(first) == 0 or len(flat) % len(first):
-                raise DataError(f"column {self.inputs[0]!r} holds lists of different lengths: every item needs the same")
+                raise DataError(f"column {self.inputs[0]!r} holds lists of different lengths: all need the same")
             return flat.reshape(len(first), -1)
         return np.column_stack([table[name].to_numpy() for name in self.inputs])
 
@@ -76,7 +76,7 @@ def assign(schema: pa.Schema, asked: Asked, takes: str | None, wanted: Sequence[
     return Roles(kind, inputs, item_id, payload, kept, named=wanted is not None and kind == "rows")
 
 
-def _inputs(
+def _inputs(  # noqa: PLR0911  one line a way
     schema: pa.Schema,
     asked: Asked,
     takes: str | None,
