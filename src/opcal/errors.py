@@ -16,6 +16,7 @@ OpcalError
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
 │   └── ExtractionStopped               an extraction could not go on; what it had written is kept
+├── ClusterError (also a RuntimeError)  workers on other machines failed; the message says why
 ├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
 └── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
 """
@@ -85,6 +86,10 @@ class PoolError(OpcalError, OSError):
 
 class ExtractionStopped(PoolError):
     """An extraction could not go on; what it had written is kept, and it can be resumed."""
+
+
+class ClusterError(OpcalError, RuntimeError):
+    """Workers of a cluster failed."""
 
 
 class ArtifactError(OpcalError, ValueError):

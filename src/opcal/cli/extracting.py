@@ -115,15 +115,18 @@ def command(model: str, data: Path, out: Path, as_json: bool, **given: Any) -> N
     from opcal.extract import extract
 
     console = Console(stderr=True)
-    options = _options(given)
-    with _bar(console) as bar:
-        task = bar.add_task("extracting", total=None, rate="")
+    bar = _bar(console)
+    task = bar.add_task("extracting", total=None, rate="")
 
-        def progress(done: int, total: int | None) -> None:
-            speed = bar.tasks[0].speed
-            bar.update(task, completed=done, total=total, rate="" if speed is None else f"{speed:,.0f} a second")
+    def progress(done: int, total: int | None) -> None:
+        bar.start()  # only now: what is refused before shows no bar
+        speed = bar.tasks[0].speed
+        bar.update(task, completed=done, total=total, rate="" if speed is None else f"{speed:,.0f} a second")
 
-        found = extract(model, data, out=out, progress=progress, **options)
+    try:
+        found = extract(model, data, out=out, progress=progress, **_options(given))
+    finally:
+        bar.stop()
     _tell(found, console, as_json)
 
 

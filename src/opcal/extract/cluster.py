@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import sys
 import warnings
 from typing import Any
 
@@ -33,7 +35,8 @@ def begin(address: str | None, workers: int, threads: int | None = None) -> bool
     if threads is not None:  # Ray would give each worker one; other bits may come of it
         variables["OMP_NUM_THREADS"] = str(threads)
     how: dict[str, Any] = dict(include_dashboard=False) if address is None else dict(address=address)
-    if address is None:
+    if address is None:  # workers on this machine find the same modules
+        variables["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         how |= dict(num_cpus=max(workers + 1, 2), object_store_memory=512 * 2**20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,9 +55,17 @@ def ray_data() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ray import data
-    context = data.DataContext.get_current()
-    context.execution_options.preserve_order = True
+
+        context = data.DataContext.get_current()
+        context.execution_options.preserve_order = True
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     return data
+
+
+def cause(error: BaseException) -> str:
+    """The line of Ray's many that says what was wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"(ray\.exceptions\.\w+: )?([\w.]*(Error|Exception)): ?", line)]
+    return (telling or lines or [type(error).__name__])[-1][:300]

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from opcal.errors import OpcalError, UnknownOption
+from opcal.errors import ClusterError, OpcalError, UnknownOption
 from opcal.extract import cluster
 
 P = TypeVar("P")
@@ -49,13 +49,17 @@ def _on_ray(
             batch_size=1,
             compute=data.ActorPoolStrategy(size=min(workers, max(len(rows), 1))),
             num_cpus=1,
-            max_concurrency=1,
         )
         for row in found.iter_rows():
             outcome = pickle.loads(row["outcome"])
             if isinstance(outcome, _Refused):
                 raise outcome.error
             yield outcome
+    except cluster.ray().exceptions.RayError as error:
+        raise ClusterError(
+            f"a worker of the Ray cluster failed ({cluster.cause(error)}): the workers need the same packages and "
+            "modules as this process, and the files under the same paths; what is done is kept, see --resume"
+        ) from error
     finally:
         cluster.end(started)
 

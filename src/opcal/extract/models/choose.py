@@ -57,7 +57,7 @@ def _of_path(text: str, options: RunOptions) -> Any:
         return _of_folder(path, options)
     suffix = path.suffix.lower()
     if suffix == ".py":
-        raise ModelError(f"{path} names no factory: write {path}:NAME, where NAME() returns the model")
+        raise ModelError(f"{path} names no factory: write {path.name}:NAME, where NAME() returns the model")
     if suffix == ".onnx":
         return _backend("onnx").OnnxModel.load(path, options)
     if suffix == ".skops":
