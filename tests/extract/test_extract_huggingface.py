@@ -103,17 +103,17 @@ def test_an_image_model_gives_its_own_logits(tmp_path):
 def test_a_model_in_memory_takes_its_processor_by_folder(tmp_path):
     model = text_model(tmp_path / "m")
     tokenizer(tmp_path / "words")
-    with pytest.raises(errors.ModelError, match="needs a tokenizer.*--processor"):
+    with pytest.raises(errors.ModelError, match=r"needs a tokenizer.*--processor"):
         extract(model, TEXTS, out=tmp_path / "pool")
     assert extract(model, TEXTS, out=tmp_path / "pool", processor=tmp_path / "words").items == 40
 
 
 def test_what_a_folder_lacks_is_told(tmp_path):
     text_model(tmp_path / "m")
-    with pytest.raises(errors.ModelError, match="holds no tokenizer: save it there.*--processor"):
+    with pytest.raises(errors.ModelError, match=r"holds no tokenizer: save it there.*--processor"):
         extract(tmp_path / "m", TEXTS, out=tmp_path / "pool")
     image_model(tmp_path / "v", processor=False)
-    with pytest.raises(errors.ModelError, match="holds no image processor.*--processor"):
+    with pytest.raises(errors.ModelError, match=r"holds no image processor.*--processor"):
         extract(tmp_path / "v", image_folder(tmp_path / "i"), out=tmp_path / "pool")
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.ModelError, match=r"holds no config\.json"):
@@ -133,7 +133,7 @@ def test_data_of_another_kind_are_told(tmp_path):
 def test_names_that_do_not_match_the_head_and_weights_that_are_missing_are_told(tmp_path):
     text_model(tmp_path / "m")
     tokenizer(tmp_path / "m")
-    with pytest.raises(errors.ModelError, match="2 class names .* head has 3 outputs"):
+    with pytest.raises(errors.ModelError, match=r"2 class names .* head has 3 outputs"):
         extract(tmp_path / "m", TEXTS, out=tmp_path / "pool", classes=["no", "yes"])
     transformers.BertModel(transformers.AutoConfig.from_pretrained(tmp_path / "m")).save_pretrained(tmp_path / "base")
     config = json.loads((tmp_path / "base" / "config.json").read_text())

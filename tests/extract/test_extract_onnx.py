@@ -58,7 +58,7 @@ def test_features_and_logits_are_those_of_the_torch_model(tmp_path, end, dynamo,
 
 def test_another_layer_can_be_named_and_what_there_is_is_told(tmp_path):
     path = exported(Network(), tmp_path / "m.onnx", dynamo=False)
-    with pytest.raises(errors.ModelError, match="no node or tensor 'fc'.*Gemm"):
+    with pytest.raises(errors.ModelError, match=r"no node or tensor 'fc'.*Gemm"):
         extract(path, X, out=tmp_path / "pool", layer="fc")
     pool = extract(path, X, out=tmp_path / "pool", layer="/middle/Gemm").pool
     assert pool.features.shape == (45, 8)
@@ -97,12 +97,12 @@ def test_a_product_and_a_sum_are_a_dense_layer_too(tmp_path):
 def test_graphs_without_a_last_dense_layer_are_told(tmp_path):
     node = onnx.helper.make_node
     ends = [node("Gemm", ["x", "W", "B"], ["p"], name="dense"), node("Tanh", ["p"], ["h"], name="end")]
-    with pytest.raises(errors.ModelError, match="ends in Tanh .*--layer"):
+    with pytest.raises(errors.ModelError, match=r"ends in Tanh .*--layer"):
         extract(graph(ends, {"W": W, "B": B}), rows(30), out=tmp_path / "pool")
     found = extract(graph(ends, {"W": W, "B": B}), rows(30), out=tmp_path / "pool", layer="dense", head=False)
     np.testing.assert_array_equal(found.pool.features, rows(30))
     none = [node("Relu", ["x"], ["h"])]
-    with pytest.raises(errors.ModelError, match="no (linear|dense) layer"):
+    with pytest.raises(errors.ModelError, match=r"no (linear|dense) layer"):
         extract(graph(none, {}, classes=6), rows(30), out=tmp_path / "other")
 
 
@@ -111,7 +111,7 @@ def test_data_that_do_not_fit_and_broken_files_are_told(tmp_path):
     with pytest.raises(errors.ModelError, match="cannot take the data as they come"):
         extract(path, rows(20), out=tmp_path / "pool")
     (tmp_path / "b.onnx").write_bytes(b"no model")
-    with pytest.raises(errors.ModelError, match="cannot be read as ONNX|holds no"):
+    with pytest.raises(errors.ModelError, match=r"cannot be read as ONNX|holds no"):
         extract(tmp_path / "b.onnx", X, out=tmp_path / "pool")
     with pytest.raises(errors.UnknownOption, match="--device cpu"):
         extract(path, X, out=tmp_path / "pool", device="cuda")
@@ -138,7 +138,7 @@ def test_a_scikit_learn_pipeline_from_a_skops_file(tmp_path):
     pool = extract(tmp_path / "m.skops", x, out=tmp_path / "pool").pool
     np.testing.assert_array_equal(pool.predicted, pipeline.predict(x))
     skops.dump(make_pipeline(Odd(), LogisticRegression()).fit(x, x[:, 0] > 0), tmp_path / "odd.skops")
-    with pytest.raises(errors.ModelError, match="--trust test_extract_onnx.Odd"):
+    with pytest.raises(errors.ModelError, match=r"--trust test_extract_onnx.Odd"):
         extract(tmp_path / "odd.skops", x, out=tmp_path / "pool2")
     assert extract(tmp_path / "odd.skops", x, out=tmp_path / "pool2", trust=["test_extract_onnx.Odd"]).items == 60
     (tmp_path / "b.skops").write_bytes(b"no archive")

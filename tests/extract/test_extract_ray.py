@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -94,7 +96,7 @@ def test_a_run_stopped_in_the_middle_goes_on_with_the_parts_that_are_done(tmp_pa
 
 
 def test_an_iterator_cannot_be_shared_out_and_is_told_so(tmp_path):
-    with pytest.raises(errors.InvalidInput, match="cannot be read from any position.*--engine local"):
+    with pytest.raises(errors.InvalidInput, match=r"cannot be read from any position.*--engine local"):
         extract(module(), iter(rows(20)), out=tmp_path / "pool", engine="ray")
 
 
@@ -104,7 +106,7 @@ def test_parts_are_whole_batches_and_cover_everything():
         assert found[0][0] == 0
         assert found[-1][1] == n
         assert all(a % size == 0 for a, _ in found)
-        assert all(b == a for (_, b), (a, _) in zip(found, found[1:], strict=False))
+        assert all(b == a for (_, b), (a, _) in pairwise(found))
 
 
 class Doubled:
@@ -122,5 +124,5 @@ class Doubled:
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_any_work_runs_over_parts_in_their_order_and_errors_stay_themselves(engine):
     assert list(run_parts(Doubled, list(range(12)), engine=engine, workers=2)) == [2 * i for i in range(12)]
-    with pytest.raises(errors.InvalidInput, match="^thirteen$"):
+    with pytest.raises(errors.InvalidInput, match=r"^thirteen$"):
         list(run_parts(Doubled, [1, 13], engine=engine, workers=2))

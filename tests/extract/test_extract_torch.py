@@ -92,7 +92,7 @@ def test_a_named_layer_is_taken_and_then_there_is_no_head(tmp_path):
     assert pool.features.shape == (70, 8)
     assert pool.head is None
     np.testing.assert_allclose(pool.logits, truth(model)[1], atol=1e-6)
-    with pytest.raises(errors.ModelError, match="no layer 'midle'.*middle, head"):
+    with pytest.raises(errors.ModelError, match=r"no layer 'midle'.*middle, head"):
         extract(model, X, out=tmp_path / "pool", layer="midle")
 
 
@@ -110,9 +110,9 @@ def test_what_cannot_be_is_told_with_a_remedy(tmp_path):
     assert extract(scaled, X, out=tmp_path / "pool", head=False).pool.head is None
     with pytest.raises(errors.ModelError, match="cannot take the data as they come"):
         extract(Network(), rows(20), out=tmp_path / "other")
-    with pytest.raises(errors.UnknownOption, match="'cuda', but torch .* sees no such device.*--device cpu"):
+    with pytest.raises(errors.UnknownOption, match=r"'cuda', but torch .* sees no such device.*--device cpu"):
         extract(Network(), X, out=tmp_path / "other", device="cuda")
-    with pytest.raises(errors.ModelError, match="3 class names .* has 5 outputs"):
+    with pytest.raises(errors.ModelError, match=r"3 class names .* has 5 outputs"):
         extract(Network(), X, out=tmp_path / "other", classes=["a", "b", "c"])
     assert not (tmp_path / "other").exists()
 
@@ -157,7 +157,7 @@ def test_an_item_that_a_data_set_cannot_give_is_refused_or_skipped(tmp_path):
 def test_images_of_any_size_need_a_size(tmp_path):
     image_folder(tmp_path / "images", n=3)
     image_folder(tmp_path / "images" / "more", n=3, size=(20, 30))
-    with pytest.raises(errors.DataError, match="differ in size.*--size"):
+    with pytest.raises(errors.DataError, match=r"differ in size.*--size"):
         extract(Network(), tmp_path / "images", out=tmp_path / "pool")
     found = extract(Network(), tmp_path / "images", out=tmp_path / "pool", size=16, mean=[0.5], std=[0.2, 0.2, 0.3])
     assert found.pool.ids[0] == "00.png"
@@ -206,7 +206,7 @@ def test_exported_programs_and_torchscript_give_what_the_module_gives(tmp_path, 
 
 def test_weights_without_code_are_refused_with_the_way_to_go(tmp_path):
     torch.save(Network().state_dict(), tmp_path / "weights.pt")
-    with pytest.raises(errors.ModelError, match="weights without the model's code.*file.py:function"):
+    with pytest.raises(errors.ModelError, match=r"weights without the model's code.*file.py:function"):
         extract(str(tmp_path / "weights.pt"), X, out=tmp_path / "pool")
 
 
@@ -229,7 +229,7 @@ def test_a_stopped_run_of_a_module_is_resumed_to_the_same_bytes(tmp_path):
     assert extract(Network(), data, out=tmp_path / "pool", batch_size=8, resume=True).resumed_at == 48
     extract(Network(), data, out=tmp_path / "whole", batch_size=8)
     assert differing(tmp_path / "whole", tmp_path / "pool") == []
+    changed = Network()
+    changed.head.bias.data += 1
     with pytest.raises(errors.PoolError, match="of another model"):
-        changed = Network()
-        changed.head.bias.data += 1
         extract(changed, data, out=tmp_path / "pool", batch_size=8, resume=True)
