@@ -61,6 +61,20 @@ def test_the_same_batches_are_asked(tmp_path, batch):
     assert together == alone
 
 
+def test_answers_of_less_weight_count_less_there_too(tmp_path):
+    z, h, y = case(9_000, 12, seed=5)
+    opcal.Pool.from_arrays(z, h).save(tmp_path / "pool")
+    weight = np.random.default_rng(0).uniform(0.1, 1, 40)
+    told = []
+    with sharded.open(tmp_path / "pool", shards=2) as places:
+        for design, pool in (("paper", opcal.Pool.open(tmp_path / "pool")), (sharded.PaperSelection(), places.pool)):
+            calibrator = opcal.OperationalCalibrator("paper", design, audit=0).begin(pool)
+            i = calibrator.ask(40)
+            calibrator.tell(i, labels=y[i], weight=weight)
+            told.append(calibrator.ask(30).tolist())
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize("method", [Paper("fixed"), Paper(noise=0.0), "auto"], ids=["fixed", "noiseless", "auto"])
 def test_the_same_items_are_asked_beside_other_methods(tmp_path, method):
     if method == "auto":  # its learner reads features as a whole; the selection's own posterior is sharded all the same

@@ -66,8 +66,7 @@ def _extract(given: Any, data: Any, settings: Settings, out: Path, progress: Pro
 def _looked_at(model: Any, source: Source, settings: Settings) -> tuple[About, Plan]:
     """What a first batch shows, and what is to be done, with no "auto" left."""
     plan = Plan(0, settings.limit, 0, settings.on_bad == "skip", settings.commit_seconds)
-    batch, about = probe(model, source, plan)
-    outputs = model.run(batch)
+    batch, about, outputs = probe(model, source, plan)
     about = check(about, outputs, settings.class_names())
     if (head := settings.given_head()) is not None:
         model_head(head, *outputs)

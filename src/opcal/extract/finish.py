@@ -16,8 +16,11 @@ from opcal.extract.rows import About, FloatArray
 from opcal.pool.pool import softmax_confidence
 from opcal.pool.storage import SCHEMA
 
-ROWS = 65_536
+ROWS = 8192
 """Rows of one group of items.parquet."""
+
+
+UNIQUE = ("id", "confidence", "payload")
 
 
 def write_header(file: BinaryIO, rows: int, columns: int) -> None:
@@ -60,20 +63,33 @@ def _write_items(work: Path, folder: Path, rows: int, n_classes: int) -> None:
             for logits in _stored(folder / "logits.npy", rows, n_classes):
                 confidence, predicted = softmax_confidence(logits)
                 table = _joined(records.take(len(logits)), confidence, predicted)
-                writer = writer or pq.ParquetWriter(folder / "items.parquet", table.schema)
+                writer = writer or _writer(folder / "items.parquet", table.schema)
                 writer.write_table(table, row_group_size=ROWS)
         finally:
             if writer is not None:
                 writer.close()
 
 
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Without dictionaries of what is never the same twice: they take 10 MB and save nothing."""
+    return pq.ParquetWriter(path, schema, use_dictionary=[n for n in schema.names if n not in UNIQUE])
+
+
 def _joined(items: pa.Table | None, confidence: FloatArray, predicted: Any) -> pa.Table:
-    said = {"predicted": pa.array(predicted), "confidence": pa.array(confidence)}
+    said: dict[str, Any] = {
+        "predicted": _column(pa.int64(), predicted),
+        "confidence": _column(pa.float64(), confidence),
+    }
     if items is None:
         return pa.table(said)
     own = {name: items[name] for name in items.column_names}
     first = {"id": own.pop("id")} if "id" in own else {}
     return pa.table(first | said | own)
+
+
+def _column(kind: pa.DataType, values: Any) -> pa.Array:
+    """pa.array would import pandas where it is installed: 46 MB."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _stored(path: Path, rows: int, columns: int) -> Iterator[FloatArray]:

@@ -92,8 +92,8 @@ class Model(Protocol):
     def prepare(self, values: Any) -> Any:
         """The batch as the model takes it; called in loader threads."""
 
-    def examine(self, batch: Any) -> About:
-        """Find the representation on a first prepared batch, and check it."""
+    def examine(self, batch: Any) -> tuple[About, Pair]:
+        """Find the representation on a first prepared batch, and check it; the batch's features and logits."""
 
     def run(self, batch: Any) -> Pair:
         """Features [n, d] and logits [n, K] of a prepared batch, float32."""

@@ -63,14 +63,14 @@ class Extraction:
         return self.about.representation
 
 
-def probe(model: Model, source: Source, plan: Plan) -> tuple[Any, About]:
-    """The first few sound items, prepared, and what the model shows on them."""
+def probe(model: Model, source: Source, plan: Plan) -> tuple[Any, About, Pair]:
+    """The first few sound items, prepared, what the model shows on them, and their features and logits."""
     size = getattr(model, "fixed_batch", None) or PROBE
     for read in source.batches(0, plan.end(source), size):
         rows = settled(read(), plan.skip_bad)
         if len(rows):
             batch = model.prepare(rows.values)
-            return batch, model.examine(batch)
+            return batch, *model.examine(batch)
     raise DataError(f"{source.name} holds no item that can be used")
 
 

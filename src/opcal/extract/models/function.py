@@ -37,9 +37,10 @@ class FunctionModel:
             return array_batch(values, self.options.image)
         return values
 
-    def examine(self, batch: Any) -> About:
+    def examine(self, batch: Any) -> tuple[About, Pair]:
         features, logits = self.run(batch)
-        return About(f"what {self.name} returns, {features.shape[-1]} numbers", features.shape[-1], logits.shape[-1])
+        told = f"what {self.name} returns, {features.shape[-1]} numbers"
+        return About(told, features.shape[-1], logits.shape[-1]), (features, logits)
 
     def run(self, batch: Any) -> Pair:
         found = self.function(batch)

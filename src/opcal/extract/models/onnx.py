@@ -83,11 +83,13 @@ class OnnxModel:
             raise ModelError(f"the model's input {name!r} is a {kind}: expected numbers")
         return (NUMBERS | WHOLE)[kind]
 
-    def examine(self, batch: dict[str, Any]) -> About:
+    def examine(self, batch: dict[str, Any]) -> tuple[About, Pair]:
         features, logits = self.run(batch)
         about = About(f"{self._graph.told}, {features.shape[1]} numbers", features.shape[1], logits.shape[1])
         head = self._head(features.shape[1])
-        return about if head is None else replace(about, head=_checked(head, features, logits, self._graph.told))
+        if head is not None:
+            about = replace(about, head=_checked(head, features, logits, self._graph.told))
+        return about, (features, logits)
 
     def _head(self, width: int) -> Pair | None:
         found = self._graph.head

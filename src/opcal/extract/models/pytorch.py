@@ -86,7 +86,7 @@ class TorchModel:
             return logits_of(self.module(**batch))
         return logits_of(self.module(*batch) if isinstance(batch, tuple) else self.module(batch))
 
-    def examine(self, batch: Any) -> About:
+    def examine(self, batch: Any) -> tuple[About, Pair]:
         sent = self._sent(batch)
         try:
             with torch.inference_mode():
@@ -99,11 +99,13 @@ class TorchModel:
             raise self._refused(error, sent) from error
         self.tap = tap
         self._hook(tap)
-        features, logits = self.run(batch)
+        with torch.inference_mode():
+            outputs = split(tap.call.input, tap.call.output, tap.output, tap.relation)
+        features, logits = (to_numpy(part)[: len(batch) if isinstance(batch, Tensor) else None] for part in outputs)
         head = self._head(tap, features, logits)
         about = About(describe(tap, features.shape[1]), features.shape[1], logits.shape[1], head, self.classes)
-        self._measure_drift(batch)
-        return about
+        self._measure_drift(batch, (features, logits))
+        return about, (features, logits)
 
     def _find(self, sent: Any, **how: Any) -> taps.Tap:
         return taps.find(self.module, lambda: self._forward(sent), self.options.layer, **how)
@@ -145,13 +147,12 @@ class TorchModel:
         weight, bias = (to_numpy(part) for part in found)
         return checked_head(weight, bias, features, logits, tap.name, half=self.dtype != torch.float32)
 
-    def _measure_drift(self, batch: Any) -> None:
+    def _measure_drift(self, batch: Any, half: Pair) -> None:
         if self.dtype == torch.float32:
             return
         plain = self._plain()
         try:
-            plain.examine(batch)
-            self.notes.append(drift(plain.run(batch), self.run(batch), self.options.precision))
+            self.notes.append(drift(plain.examine(batch)[1], half, self.options.precision))
         finally:
             plain.close(restore=False)
 

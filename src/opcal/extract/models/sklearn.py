@@ -89,13 +89,13 @@ class SklearnModel:
             return _frame(values)
         return values if hasattr(values, "shape") or (values and isinstance(values[0], str)) else np.asarray(values)
 
-    def examine(self, batch: Any) -> About:
+    def examine(self, batch: Any) -> tuple[About, Pair]:
         given = self._transformed(batch)
         self._ending = _ending_of(self._last, given)
         features, logits = self.run(batch)
         told = f"{self._ending.told} ({type(self._last).__name__}), {features.shape[1]} numbers"
         head = self._ending.head if self.options.head else None
-        return About(told, features.shape[1], logits.shape[1], head, self.classes)
+        return About(told, features.shape[1], logits.shape[1], head, self.classes), (features, logits)
 
     def _transformed(self, batch: Any) -> Any:
         try:

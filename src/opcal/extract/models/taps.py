@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,10 @@ from opcal.errors import ModelError
 
 TOLERANCE = 1e-4
 """Of the largest logit, in float32; 2e-2 in half precision."""
+
+
+LAST = 8
+"""Calls that are looked at: what earlier layers are given is not kept, it would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Tap:
     call: Call
     relation: str
     """How the model's output follows from the layer's: "same", "softmax", "log softmax", "sigmoid" or "other"."""
+    output: Tensor
+    """The model's, on the items looked at."""
 
     @property
     def name(self) -> str:
@@ -57,11 +64,11 @@ def find(module: nn.Module, forward: Callable[[], Tensor], layer: str | None, *,
     return choose(calls, output, exact=exact, tolerance=tolerance)
 
 
-def choose(calls: list[Call], output: Tensor, *, exact: bool, tolerance: float) -> Tap:
+def choose(calls: Sequence[Call], output: Tensor, *, exact: bool, tolerance: float) -> Tap:
     """The last of the calls from whose output the model's follows; `exact`: there must be one."""
     for call in reversed(calls):
         if relation := _relation(call, output, tolerance):
-            return Tap(call, relation)
+            return Tap(call, relation, output)
     last = calls[-1]
     if exact:
         raise ModelError(
@@ -69,18 +76,19 @@ def choose(calls: list[Call], output: Tensor, *, exact: bool, tolerance: float) 
             "layer, but the model goes on after it; name the right one with --layer, keep features and logits without "
             "a head by --no-head (head=False), or pass a function that returns (features, logits)"
         )
-    return Tap(last, "other")
+    return Tap(last, "other", output)
 
 
 @contextmanager
-def recorded(module: nn.Module, layer: str | None) -> Iterator[list[Call]]:
-    calls: list[Call] = []
+def recorded(module: nn.Module, layer: str | None) -> Iterator[deque[Call]]:
+    calls: deque[Call] = deque(maxlen=LAST)
     counts: dict[str, int] = {}
 
     def recorder(name: str) -> Callable[..., None]:
         def record(of: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
             nth = counts[name] = counts.get(name, -1) + 1
-            if inputs and isinstance(output, Tensor) and output.ndim > 1:
+            inner = isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:] != (1, 1)
+            if inputs and isinstance(output, Tensor) and output.ndim > 1 and (not inner or layer is not None):
                 head = head_of(of, inputs[0])
                 calls.append(Call(name, type(of).__name__, inputs[0], output, head, nth, of))
 
