@@ -87,6 +87,37 @@ def test_a_stopped_run_is_resumed_to_the_same_bytes(tmp_path, data):
     assert not work_folder(tmp_path / "pool").exists()
 
 
+def test_a_stop_in_the_middle_of_writing_a_batch_leaves_whole_batches(tmp_path, monkeypatch):
+    from opcal.extract import store
+
+    plain, calls = store.Store._append_array, []
+
+    def stops(self, name, values):
+        plain(self, name, values)
+        calls.append(name)
+        if calls == ["pool/features.npy", "pool/logits.npy"] * 4 + ["pool/features.npy"]:
+            raise KeyboardInterrupt  # features are written, logits are not
+
+    monkeypatch.setattr(store.Store, "_append_array", stops)
+    with pytest.raises(KeyboardInterrupt):
+        extract(network, rows(), out=tmp_path / "pool", batch_size=8)
+    assert extract(network, rows(), out=tmp_path / "pool", batch_size=8, resume=True).resumed_at == 32
+    extract(network, rows(), out=tmp_path / "whole", batch_size=8)
+    assert differing(tmp_path / "whole", tmp_path / "pool") == []
+
+
+def test_a_model_whose_width_changes_on_the_way_is_told(tmp_path):
+    calls = []
+
+    def function(batch):
+        calls.append(1)
+        z, h = network(batch)
+        return (z if len(calls) < 4 else z[:, :3]), h
+
+    with pytest.raises(errors.ModelError, match="rows of 4 and then of 3 numbers"):
+        extract(function, rows(), out=tmp_path / "pool", batch_size=8)
+
+
 def test_what_an_earlier_run_left_is_never_thrown_away_unasked(tmp_path):
     with pytest.raises(Stop):
         extract(stopping_at(6), rows(), out=tmp_path / "pool", batch_size=8)

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from opcal.errors import DataError, ExtractionStopped, PoolError
+from opcal.errors import DataError, ExtractionStopped, ModelError, PoolError
 from opcal.extract.finish import finish, write_header
 from opcal.extract.rows import About, FloatArray, Pair, Rows, Skipped
 from opcal.pool.replacing import hold, put
@@ -43,6 +43,16 @@ class State:
     complete: bool = False
 
 
+@dataclass(frozen=True)
+class _Reached:
+    """How far this run has come, and how long the files were then."""
+
+    position: int
+    rows: int
+    skipped: int
+    sizes: dict[str, int]
+
+
 def work_folder(out: Path) -> Path:
     return out.parent / f".{out.name}.extracting"
 
@@ -53,8 +63,9 @@ class Store:
     def __init__(self, out: Path, state: State, held: int) -> None:
         self.out, self.folder, self.state, self._held = out, work_folder(out), state, held
         self._files: dict[str, BinaryIO] = {}
-        self.position, self.rows, self.skipped = state.position, state.rows, state.skipped
+        self._reached = _Reached(state.position, state.rows, state.skipped, state.sizes)
         self.complete = state.complete
+        self._widths: dict[str, int] = {}
         self._schema: pa.Schema | None = None
 
     @classmethod
@@ -99,21 +110,41 @@ class Store:
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._held)
 
+    @property
+    def position(self) -> int:
+        return self._reached.position
+
+    @property
+    def rows(self) -> int:
+        return self._reached.rows
+
+    @property
+    def skipped(self) -> int:
+        return self._reached.skipped
+
     def append(self, rows: Rows, outputs: Pair | None) -> None:
-        """The outputs of a batch, in the order of the source; None where all of it was skipped."""
+        """The outputs of a batch, in the order of the source; None where all of it was skipped.
+
+        It counts only when all of it is written: what stops in between leaves bytes that no state speaks of.
+        """
+        n = 0 if outputs is None else len(outputs[0])
         with _telling(self.out, self.state.rows):
             if outputs is not None:
                 for name, values in zip(DATA[:2], outputs, strict=True):
                     self._append_array(name, values)
                 self._append_items(rows.items)
-                self.rows += len(outputs[0])
             for item in rows.skipped:
                 self._files["skipped.jsonl"].write(json.dumps(asdict(item)).encode() + b"\n")
-        self.skipped += len(rows.skipped)
-        self.position = rows.stop
+            sizes = {name: file.tell() for name, file in self._files.items()}
+        self._reached = _Reached(rows.stop, self.rows + n, self.skipped + len(rows.skipped), sizes)
 
     def _append_array(self, name: str, values: FloatArray) -> None:
         file = self._files[name]
+        if self._widths.setdefault(name, values.shape[1]) != values.shape[1]:
+            raise ModelError(
+                f"the model gave rows of {self._widths[name]} and then of {values.shape[1]} numbers: it must give as "
+                "many for every item; make the items alike in size, or name another layer"
+            )
         if file.tell() == 0:
             write_header(file, 0, values.shape[1])
         file.write(np.ascontiguousarray(values, dtype="<f4").data)
@@ -135,8 +166,7 @@ class Store:
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            sizes = {name: file.tell() for name, file in self._files.items()}
-            state = State(self.state.spec, self.position, self.rows, self.skipped, sizes, self.complete)
+            state = State(self.state.spec, **vars(self._reached), complete=self.complete)
             _write_state(self.folder, state)
             self.state = state
 
