@@ -108,9 +108,9 @@ def command(model: str, data: Path, out: Path, as_json: bool, **given: Any) -> N
     The features are the input of the model's last linear layer, which is found by itself and shown.
 
     \b
-    Examples:  opcal extract model.py:make photos/ --size 224 --out pool
-               opcal extract ./my-text-model reviews.csv --text review --out pool
-               opcal extract model.onnx photos/ --out pool --resume
+    Example:  opcal extract model.py:make photos/ --size 224 --out pool
+              opcal extract ./my-text-model reviews.csv --text review --out pool
+              opcal extract model.onnx photos/ --out pool --resume
     """
     from opcal.extract import extract
 

@@ -72,7 +72,8 @@ def _write_items(work: Path, folder: Path, rows: int, n_classes: int) -> None:
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """Without dictionaries of what is never the same twice: they take 10 MB and save nothing."""
-    return pq.ParquetWriter(path, schema, use_dictionary=[n for n in schema.names if n not in UNIQUE])
+    columns: Any = [n for n in schema.names if n not in UNIQUE]
+    return pq.ParquetWriter(path, schema, use_dictionary=columns)
 
 
 def _joined(items: pa.Table | None, confidence: FloatArray, predicted: Any) -> pa.Table:
@@ -87,9 +88,9 @@ def _joined(items: pa.Table | None, confidence: FloatArray, predicted: Any) -> p
     return pa.table(first | said | own)
 
 
-def _column(kind: pa.DataType, values: Any) -> pa.Array:
+def _column(kind: pa.DataType, values: Any) -> Any:
     """pa.array would import pandas where it is installed: 46 MB."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values).data)])
 
 
 def _stored(path: Path, rows: int, columns: int) -> Iterator[FloatArray]:
