@@ -32,6 +32,9 @@ def with_preprocessing():
 def grey(image):
     return np.asarray(image.convert("L").resize((4, 4)), dtype=np.float32).ravel() / 255
 
+def failing():
+    return {}["weights"]
+
 NOT_CALLABLE = 3
 """
 
@@ -40,6 +43,7 @@ NOT_CALLABLE = 3
 def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("model.py").write_text(MODEL)
+    Path("broken.py").write_text("import no_such")
     np.save("x.npy", np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32))
     Path("photos").mkdir()
     for i in range(4):
@@ -103,6 +107,8 @@ def test_resume_of_what_is_done_says_the_same_again(here):
         ("model.py x.npy", "write model.py:NAME", 1),
         ("modle.py:make x.npy", "does not exist", 1),
         ("model.py:NOT_CALLABLE x.npy", "model is a int", 1),
+        ("broken.py:make x.npy", "broken.py raises ModuleNotFoundError (No module named 'no_such'", 1),
+        ("model.py:failing x.npy", "model.py:failing raises KeyError ('weights'): run it by itself", 1),
         ("model.pt x.npy", "does not exist: a model is file.py:factory", 1),
         ("model.py:make y.npy", "does not exist: name a folder of images, or a file", 1),
         ("model.py:make model.py", "is not known as field data", 1),

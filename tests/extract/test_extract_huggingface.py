@@ -108,6 +108,53 @@ def test_a_model_in_memory_takes_its_processor_by_folder(tmp_path):
     assert extract(model, TEXTS, out=tmp_path / "pool", processor=tmp_path / "words").items == 40
 
 
+class Words(torch.nn.Module):
+    """Not of Hugging Face, but it takes what a tokenizer makes."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.head = torch.nn.Embedding(len(WORDS), 5), torch.nn.Linear(5, 3)
+
+    def forward(self, input_ids, attention_mask=None, **_):
+        seen = self.words(input_ids) * attention_mask[..., None]
+        return self.head(seen.sum(1) / attention_mask.sum(1, keepdim=True))
+
+
+def test_any_module_takes_texts_through_a_tokenizer(tmp_path):
+    words, model = tokenizer(tmp_path / "words"), Words()
+    table = tmp_path / "t.jsonl"
+    table.write_text("".join(json.dumps({"n": i, "review": t}) + "\n" for i, t in enumerate(TEXTS)))
+    pool = extract(model, table, out=tmp_path / "pool", processor=tmp_path / "words", batch_size=8).pool
+    with torch.inference_mode():
+        said = model(**words(TEXTS[:8], padding=True, return_tensors="pt")).numpy()
+    np.testing.assert_allclose(pool.logits[:8], said, atol=1e-6)
+    assert pool.payload == TEXTS
+
+
+def test_an_onnx_text_model_takes_its_tokenizers_folder(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    tokenizer(tmp_path / "words")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    rng = np.random.default_rng(0)
+    weights = {"E": rng.standard_normal((len(WORDS), 5)), "W": rng.standard_normal((5, 3)), "B": np.zeros(3)}
+    nodes = [
+        helper.make_node("Gather", ["E", "input_ids"], ["seen"]),
+        helper.make_node("ReduceMean", ["seen"], ["z"], axes=[1], keepdims=0),
+        helper.make_node("Gemm", ["z", "W", "B"], ["h"], name="head"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("input_ids", kinds.INT64, ["n", "length"])],
+        [helper.make_tensor_value_info("h", kinds.FLOAT, ["n", 3])],
+        [onnx.numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    pool = extract(made, ["good film", "bad film"], out=tmp_path / "pool", processor=tmp_path / "words").pool
+    np.testing.assert_allclose(pool.features[0], weights["E"][[2, 4]].mean(0), atol=1e-6)
+    with pytest.raises(errors.ModelError, match=r"input_ids|takes numbers"):
+        extract(made, image_folder(tmp_path / "i"), out=tmp_path / "other")
+
+
 def test_what_a_folder_lacks_is_told(tmp_path):
     text_model(tmp_path / "m")
     with pytest.raises(errors.ModelError, match=r"holds no tokenizer: save it there.*--processor"):

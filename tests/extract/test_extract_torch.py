@@ -147,6 +147,25 @@ def test_data_sets_and_loaders_give_the_same_rows(tmp_path):
         extract(Network(), torch.utils.data.DataLoader(whole, shuffle=True), out=tmp_path / "other")
 
 
+def test_a_limit_cuts_a_loaders_batch(tmp_path):
+    whole = [(torch.from_numpy(x), 0) for x in X]
+    found = extract(Network(), torch.utils.data.DataLoader(whole, batch_size=8), out=tmp_path / "pool", limit=13)
+    assert found.items == 13
+
+
+def test_a_model_that_fails_on_a_later_batch_is_told_and_what_is_done_is_kept(tmp_path):
+    class Failing(Network):
+        def forward(self, x):
+            if len(x) == 6:
+                raise RuntimeError("can't allocate memory: you tried to allocate 99 bytes")
+            return super().forward(x)
+
+    with pytest.raises(errors.ModelError, match=r"no memory for a batch.*smaller --batch-size"):
+        extract(Failing(), X, out=tmp_path / "pool", batch_size=8)
+    with pytest.raises(errors.PoolError, match="holds 64 items"):
+        extract(Failing(), X, out=tmp_path / "pool", batch_size=8)
+
+
 def test_an_item_that_a_data_set_cannot_give_is_refused_or_skipped(tmp_path):
     with pytest.raises(errors.DataError, match=r"33: the data set raises OSError \(broken\)"):
         extract(Network(), Pictures(), out=tmp_path / "pool", batch_size=8)

@@ -76,7 +76,7 @@ class About:
     """Which tensor the features are, in words."""
     width: int
     n_classes: int
-    head: Pair | None = None
+    head: Pair | None = field(default=None, repr=False)
     classes: tuple[str, ...] | None = None
 
 

@@ -107,7 +107,10 @@ def _of_factory(file: Path, name: str, options: RunOptions) -> Any:
     if callable(thing) and not hasattr(thing, "parameters") and not hasattr(thing, "predict"):
         if _backend("function").takes_a_batch(thing):
             return _backend("function").FunctionModel(thing, options, name)
-        thing = thing()
+        try:
+            thing = thing()
+        except Exception as error:  # whatever a stranger's function raises
+            raise _raised(f"{file}:{name}", error) from error
     if isinstance(thing, tuple) and len(thing) == 2 and callable(thing[1]):
         from dataclasses import replace
 
@@ -130,12 +133,21 @@ def function_of(file: Path, name: str) -> Any:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
+    except Exception as error:  # whatever a stranger's file raises
+        raise _raised(file, error) from error
     finally:
         sys.path.remove(str(file.resolve().parent))
     if not hasattr(module, name):
         have = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == spec.name]
         raise ModelError(f"{file} has no {name!r}: it has {', '.join(have) or 'no function'}")
     return getattr(module, name)
+
+
+def _raised(where: Path | str, error: Exception) -> ModelError:
+    told = str(error).strip().splitlines()
+    return ModelError(
+        f"{where} raises {type(error).__name__} ({told[0] if told else ''}): run it by itself to see where"
+    )
 
 
 def _backend(name: str) -> Any:

@@ -61,6 +61,9 @@ class HuggingFaceModel(TorchModel):
         ready = options.transform is not None or options.collate is not None
         self._processor = None if ready or place is None or kind is None else load_processor(place, kind)
 
+    def _with_processor(self) -> str | None:
+        return None  # its own, or the one of the options, by the model's kind
+
     def _plain(self) -> TorchModel:
         from opcal.extract.models.pytorch import full_precision
 
@@ -97,6 +100,12 @@ def processed(processor: Any, kind: str | None, values: Any, max_length: int | N
     if not all(hasattr(value, "convert") for value in values):
         raise DataError("the model takes images, but the data hold something else: name the column with --image")
     return dict(processor([value.convert("RGB") for value in values], return_tensors="pt"))
+
+
+def processor_of(place: Path) -> tuple[Any, str]:
+    """The tokenizer or image processor of a folder, whichever it holds, and the kind of data that it takes."""
+    kind = "texts" if any((place / name).exists() for name in TOKENIZERS) else "images"
+    return load_processor(place, kind), kind
 
 
 def load_processor(place: Path, kind: str) -> Any:

@@ -43,8 +43,8 @@ class OnnxModel:
         shape = next(iter(self.inputs.values())).shape if self.inputs else []
         self.options = replace(options, image=_image_options(options.image, shape))
         self.fixed_batch = shape[0] if shape and isinstance(shape[0], int) else None
-        self.wants = Wants("texts" if "input_ids" in self.inputs and options.processor else None)
-        self._tokenizer = _tokenizer(options) if self.wants.kind == "texts" else None
+        self._processor, kind = _processor(options)
+        self.wants = Wants(kind)
 
     @classmethod
     def load(cls, path: Path, options: RunOptions) -> OnnxModel:
@@ -62,11 +62,8 @@ class OnnxModel:
             values = self.options.collate(list(values))
         elif self.options.transform is not None:
             values = [np.asarray(self.options.transform(value)) for value in values]
-        if self._tokenizer is not None:
-            from opcal.extract.models.huggingface import processed
-
-            tokens = processed(self._tokenizer, "texts", values, self.options.max_length)
-            return {name: tokens[name].numpy() for name in self.inputs if name in tokens}
+        if self._processor is not None:
+            return self._through_processor(values)
         batch = values.batch if isinstance(values, Sized) else values
         if not isinstance(batch, dict):
             if len(self.inputs) != 1:
@@ -76,6 +73,21 @@ class OnnxModel:
                 )
             batch = {next(iter(self.inputs)): array_batch(batch, self.options.image)}
         return {name: np.asarray(batch[name]).astype(self._dtype(name), copy=False) for name in self.inputs}
+
+    def _through_processor(self, values: Any) -> dict[str, Any]:
+        from opcal.extract.models.huggingface import processed
+
+        made = {
+            name: tensor.numpy()
+            for name, tensor in processed(self._processor, self.wants.kind, values, self.options.max_length).items()
+        }
+        if len(self.inputs) == 1 and not set(made) & set(self.inputs):  # pixel values under a name of one's own
+            made = dict(zip(self.inputs, made.values(), strict=False))
+        if missing := [name for name in self.inputs if name not in made]:
+            raise ModelError(
+                f"the model takes {', '.join(missing)}, which the processor does not make ({', '.join(made)})"
+            )
+        return {name: made[name].astype(self._dtype(name), copy=False) for name in self.inputs}
 
     def _dtype(self, name: str) -> Any:
         kind = self.inputs[name].type
@@ -144,11 +156,12 @@ def _session(model: Any, options: RunOptions, folder: Path | None) -> Any:
         ) from error
 
 
-def _tokenizer(options: RunOptions) -> Any:
-    from opcal.extract.models.huggingface import load_processor
+def _processor(options: RunOptions) -> tuple[Any, str | None]:
+    if options.processor is None:
+        return None, None
+    from opcal.extract.models.huggingface import processor_of
 
-    assert options.processor is not None
-    return load_processor(options.processor, "texts")
+    return processor_of(options.processor)
 
 
 def _image_options(options: ImageOptions, shape: list[Any]) -> ImageOptions:

@@ -113,14 +113,16 @@ class ProgramModel(TorchModel):
         return tap
 
     def _call(self, sent: Any) -> Any:
+        if isinstance(sent, dict):
+            return self.module(**sent)
         return self.module(*sent) if isinstance(sent, tuple) else self.module(sent)
 
     def _hook(self, tap: taps.Tap) -> None:
         pass
 
     def run(self, batch: Any) -> Any:
-        n = len(batch)
         features, logits = super().run(batch)
+        n = len(batch) if isinstance(batch, Tensor) else len(features)
         return features[:n], logits[:n]
 
     def _outputs(self, sent: Any) -> tuple[Tensor, Tensor]:

@@ -25,8 +25,8 @@ HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class TorchModel:
     """Any module whose output is its logits, or holds them as `.logits` or first."""
 
-    wants = Wants()
     classes: tuple[str, ...] | None = None
+    _processor: Any = None
 
     def __init__(self, module: nn.Module, options: RunOptions, name: str | None = None) -> None:
         self.options, self.name = options, name or type(module).__name__
@@ -43,6 +43,16 @@ class TorchModel:
             torch.set_num_threads(options.threads)
         self.threads = torch.get_num_threads()
         self.notes: list[str] = []
+        self.wants = Wants(self._with_processor())
+
+    def _with_processor(self) -> str | None:
+        """The tokenizer or image processor that the user named, and so the kind of data."""
+        if self.options.processor is None:
+            return None
+        from opcal.extract.models.huggingface import processor_of
+
+        self._processor, kind = processor_of(self.options.processor)
+        return kind
 
     def _moved(self, module: nn.Module) -> nn.Module:
         """A copy wherever something would change: the user's module stays as it is."""
@@ -69,6 +79,10 @@ class TorchModel:
             return self.options.collate(list(values))
         if self.options.transform is not None:
             values = [self.options.transform(value) for value in values]
+        elif self._processor is not None:
+            from opcal.extract.models.huggingface import processed
+
+            return processed(self._processor, self.wants.kind, values, self.options.max_length)
         return collate(values, self.options)
 
     def _sent(self, batch: Any) -> Any:
@@ -111,14 +125,15 @@ class TorchModel:
         return taps.find(self.module, lambda: self._forward(sent), self.options.layer, **how)
 
     def _refused(self, error: Exception, sent: Any) -> ModelError:
+        if isinstance(error, ModelError):
+            return error
         shape = tuple(sent.shape) if isinstance(sent, Tensor) else type(sent).__name__
-        return (
-            error
-            if isinstance(error, ModelError)
-            else ModelError(
-                f"{self.name} cannot take the data as they come (a batch of {shape}): {str(error).splitlines()[0]}; "
-                "pass a transform or a preprocess function, or --size, --channels, --inputs as the model expects"
-            )
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if "out of memory" in why or "can't allocate memory" in why:
+            return ModelError(f"{self.name} has no memory for a batch of {shape}: pass a smaller --batch-size ({why})")
+        return ModelError(
+            f"{self.name} cannot take the data as they come (a batch of {shape}): {why}; "
+            "pass a transform or a preprocess function, or --size, --channels, --inputs as the model expects"
         )
 
     def _hook(self, tap: taps.Tap) -> None:
@@ -128,8 +143,12 @@ class TorchModel:
         self._hooks.append(tap.call.module.register_forward_hook(catch))
 
     def run(self, batch: Any) -> Pair:
-        with torch.inference_mode():
-            features, logits = self._outputs(self._sent(batch))
+        sent = self._sent(batch)
+        try:
+            with torch.inference_mode():
+                features, logits = self._outputs(sent)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise self._refused(error, sent) from error
         return to_numpy(features), to_numpy(logits)
 
     def _outputs(self, sent: Any) -> tuple[Tensor, Tensor]:

@@ -99,6 +99,9 @@ class Loaded:
         for values in self.loader:
             batch = values[0] if isinstance(values, (tuple, list)) else values
             n = len(next(iter(batch.values())) if isinstance(batch, dict) else batch)
+            if stop is not None and at + n > stop:
+                n = stop - at
+                batch = {name: part[:n] for name, part in batch.items()} if isinstance(batch, dict) else batch[:n]
             rows = Rows(at, at + n, Sized(batch, n))
             at += n
             if rows.start >= start:
