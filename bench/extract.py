@@ -153,6 +153,18 @@ def memory(n: int) -> dict[str, float]:
     return json.loads(found.stdout)
 
 
+def slices(trials: int = 150) -> dict[str, float]:
+    """How often a product over part of a cluster's rows differs from that part of the product over all of them."""
+    rng, differ = np.random.default_rng(0), 0
+    for _ in range(trials):
+        n, h = int(rng.integers(300, 9000)), int(rng.integers(1, 129))
+        rows, weights = rng.standard_normal((h, n)).astype(np.float32), rng.standard_normal(h).astype(np.float32)
+        start = int(rng.integers(0, n - 200))
+        part = slice(start, start + int(rng.integers(64, n - start + 1)))
+        differ += not np.array_equal((weights @ rows)[part], weights @ np.ascontiguousarray(rows[:, part]))
+    return {"trials": trials, "share_that_differs": differ / trials}
+
+
 def markdown(results: dict[str, dict[str, float]]) -> str:
     lines = [
         "# Speed and memory of extraction",
@@ -180,6 +192,7 @@ def main() -> None:
     print("memory …", file=sys.stderr, flush=True)
     results["Memory over many items"] = memory(options.items)
     print(json.dumps(results["Memory over many items"], indent=1))
+    results["Products over a slice of a cluster, float32"] = slices()
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "extract.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     (options.out / "extract-bench.md").write_text(markdown(results), encoding="utf-8")

@@ -17,6 +17,13 @@ def network(batch):
     return z, z @ WEIGHT.T
 
 
+def torch_module():
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(40, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+
+
 def rows(n=100, d=6, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
 

@@ -2,7 +2,7 @@
 
 Every sum and product is made on the same arrays as in one process, so the same items are chosen. That is why a place
 keeps whole clusters and not a slice of each: a product over part of a cluster's rows differs in its last bits
-(OpenBLAS, float32: in 147 of 150 trials), and near-ties between 200,000 items are decided by them.
+(OpenBLAS, float32: mostly, see bench/extract.py), and near-ties between 200,000 items are decided by them.
 """
 
 from __future__ import annotations
