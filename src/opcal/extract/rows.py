@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,6 +67,11 @@ class Source(Protocol):
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
         """One function for each batch from position `start`, a multiple of `size`; calling it does the reading,
         possibly in another thread."""
+
+
+def in_batches(read: Callable[[int, int], Rows], start: int, end: int, size: int) -> Iterator[Callable[[], Rows]]:
+    """The batches of a source whose rows can be read by position."""
+    return (partial(read, at, min(at + size, end)) for at in range(start, end, size))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from opcal.errors import DataError, LengthMismatch
-from opcal.extract.rows import Rows
+from opcal.extract.rows import Rows, in_batches
 from opcal.extract.sources.images import checksum
 
 INPUTS = ("x", "X", "inputs", "input", "images", "data", "features")
@@ -49,9 +49,7 @@ class Arrays:
         return checksum([repr(getattr(self.values, "shape", self.count)), ids, *(_text(row) for row in some)])
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
-        end = self.count if stop is None else min(stop, self.count)
-        for at in range(start, end, size):
-            yield lambda at=at: self._read(at, min(at + size, end))  # type: ignore[misc]
+        return in_batches(self._read, start, self.count if stop is None else min(stop, self.count), size)
 
     def _read(self, start: int, stop: int) -> Rows:
         named: dict[str, Any] = {}

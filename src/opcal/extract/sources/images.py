@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from opcal.errors import DataError, MissingDependency
-from opcal.extract.rows import Rows, Skipped
+from opcal.extract.rows import Rows, Skipped, in_batches
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jp2"})
 
@@ -48,9 +48,7 @@ class ImageFolder:
         return found
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
-        end = self.count if stop is None else min(stop, self.count)
-        for at in range(start, end, size):
-            yield lambda at=at: self._read(at, min(at + size, end))  # type: ignore[misc]
+        return in_batches(self._read, start, self.count if stop is None else min(stop, self.count), size)
 
     def _read(self, start: int, stop: int) -> Rows:
         ids = self._paths[start:stop]
@@ -74,9 +72,7 @@ class ImageFiles:
         return checksum(str(path) for path in self.paths)
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
-        end = self.count if stop is None else min(stop, self.count)
-        for at in range(start, end, size):
-            yield lambda at=at: self._read(at, min(at + size, end))  # type: ignore[misc]
+        return in_batches(self._read, start, self.count if stop is None else min(stop, self.count), size)
 
     def _read(self, start: int, stop: int) -> Rows:
         paths = [str(path) for path in self.paths[start:stop]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from opcal.extract.rows import Rows, Skipped
+from opcal.extract.rows import Rows, Skipped, in_batches
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,7 @@ class Indexed:
         return ""
 
     def batches(self, start: int, stop: int | None, size: int) -> Iterator[Callable[[], Rows]]:
-        end = self.count if stop is None else min(stop, self.count)
-        for at in range(start, end, size):
-            yield lambda at=at: self._read(at, min(at + size, end))  # type: ignore[misc]
+        return in_batches(self._read, start, self.count if stop is None else min(stop, self.count), size)
 
     def _read(self, start: int, stop: int) -> Rows:
         values, skipped = [], []
@@ -67,7 +66,7 @@ class Iterated:
                 return
             rows = Rows(at, at + len(values), values)
             at = rows.stop
-            yield lambda rows=rows: rows  # type: ignore[misc]
+            yield partial(_itself, rows)
 
     def _from_the_beginning(self, size: int) -> Iterator[Any]:
         """The probe reads a few items of an iterator first: they come again."""
@@ -105,9 +104,14 @@ class Loaded:
             rows = Rows(at, at + n, Sized(batch, n))
             at += n
             if rows.start >= start:
-                yield lambda rows=rows: rows  # type: ignore[misc]
+                yield partial(_itself, rows)
             if stop is not None and at >= stop:
                 return
+
+
+def _itself(rows: Rows) -> Rows:
+    """What an iterable gave has been read already."""
+    return rows
 
 
 @dataclass(frozen=True)

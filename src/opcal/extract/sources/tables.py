@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ class TableSource:
             table = rows.take(min(size, end - at))
             if table is None:
                 return
-            yield lambda at=at, table=table: self._rows(at, table)  # type: ignore[misc]
+            yield partial(self._rows, at, table)
 
     def _from(self, start: int) -> Iterator[pa.RecordBatch]:
         """Record batches from row `start` on; parts of known length are passed over unread."""
