@@ -29,7 +29,7 @@ def as_model(model: Any, options: RunOptions) -> Any:  # noqa: PLR0911  one line
     if "transformers.modeling_utils.PreTrainedModel" in kinds:
         return _backend("huggingface").of_module(model, options)
     if any(name.startswith("torch.jit.") for name in kinds):
-        return _backend("programs").of_script(model, options)
+        return _backend("scripts").of_script(model, options)
     if "torch.export.exported_program.ExportedProgram" in kinds:
         return _backend("programs").of_program(model, options)
     if "torch.nn.modules.module.Module" in kinds:
@@ -77,7 +77,7 @@ def _of_folder(path: Path, options: RunOptions) -> Any:
 def _of_archive(path: Path, options: RunOptions) -> Any:
     names = _names_in(path)
     if any("/code/" in name for name in names):
-        return _backend("programs").load_script(path, options)
+        return _backend("scripts").load_script(path, options)
     if any(name.endswith("archive_format") or "serialized_exported_program" in name for name in names):
         return _backend("programs").load_program(path, options)
     if path.suffix.lower() == ".safetensors" or any(name.endswith("data.pkl") for name in names):

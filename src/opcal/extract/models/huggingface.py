@@ -16,7 +16,7 @@ import transformers
 
 from opcal.errors import DataError, ModelError
 from opcal.extract.models.options import RunOptions
-from opcal.extract.models.pytorch import TorchModel
+from opcal.extract.models.pytorch import TorchModel, full_precision
 from opcal.extract.sources.choose import Wants
 from opcal.extract.sources.iterables import Sized
 
@@ -65,8 +65,6 @@ class HuggingFaceModel(TorchModel):
         return None  # its own, or the one of the options, by the model's kind
 
     def _plain(self) -> TorchModel:
-        from opcal.extract.models.pytorch import full_precision
-
         return HuggingFaceModel(self._given, full_precision(self.options), self._kind, self._folder, self.name)
 
     def prepare(self, values: Any) -> Any:
