@@ -340,6 +340,23 @@ def peak(folder, n):
     return json.loads(found.stdout)
 
 
+@pytest.mark.parametrize(
+    ("file", "package", "extra"),
+    [("m.onnx", "onnxruntime", "onnx"), ("m.skops", "skops", "skops"), ("m", "torch", "torch")],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch, file, package, extra):
+    if file == "m":
+        (tmp_path / "m").mkdir()
+        (tmp_path / "m" / "config.json").write_text("{}")
+    else:
+        (tmp_path / file).write_bytes(b"")
+    for name in [n for n in sys.modules if n == package or n.startswith((f"{package}.", "opcal.extract.models."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(errors.MissingDependency, match=rf"needs .*pip install 'opcal\[{extra}\]'"):
+        extract(tmp_path / file, rows(), out=tmp_path / "pool")
+
+
 def test_extraction_of_arrays_imports_neither_torch_nor_ray():
     code = (
         "import sys, opcal.extract; print(sorted({'torch', 'ray', 'onnxruntime', 'transformers'} & set(sys.modules)))"

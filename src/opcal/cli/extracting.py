@@ -126,7 +126,8 @@ def command(model: str, data: Path, out: Path, as_json: bool, **given: Any) -> N
     try:
         found = extract(model, data, out=out, progress=progress, **_options(given))
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
     _tell(found, console, as_json)
 
 
