@@ -4,16 +4,34 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared test-extract test-extract-full bench-extract lint format bench bench-efficacy bench-robust clean
+# What `make test` leaves to targets of its own.
+ELSEWHERE := not shared and not extract and not crash and not slow and not browser
+
+.PHONY: demo test test-shared test-extract test-extract-full crash statistics browser lint format clean
+.PHONY: bench bench-extract bench-session bench-efficacy bench-robust
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared and not extract" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "$(ELSEWHERE)" $(ARGS)
 
 test-shared: $(VENV)/.dev
-	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
+
+# RUNS=20 is what CI can afford, RUNS=500 the full measurement.
+RUNS ?= 500
+statistics: $(VENV)/.dev
+	OPCAL_RUNS=$(RUNS) OPCAL_SHARED=$(SHARED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -n 2 -m slow -rP tests/statistics $(ARGS)
+
+# Needs chromium on the PATH; SHOTS=folder keeps the screenshots.
+browser: $(VENV)/.browser
+	OPCAL_SHOTS=$(SHOTS) $(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+# Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
+crash: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
 
 # Torch, Hugging Face, ONNX, Ray; in CI with few kills and small clusters, in full with the counts of docs/extract.md.
 test-extract: $(VENV)/.extract
@@ -38,6 +56,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+bench-session: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/session_size.py $(ARGS)
 
 bench-efficacy: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/efficacy.py --data $(SHARED)/bench $(ARGS)
@@ -65,6 +86,10 @@ $(VENV)/.bench: $(VENV)/.dev
 $(VENV)/.extract: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable ".[dev,browser]"
 	@touch $@
 
 clean:

@@ -11,11 +11,16 @@ OpcalError
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
 │   ├── IncompatiblePool                a pool of another model
 │   ├── ModelError                      a model cannot be loaded, or its representation cannot be found
-│   └── DataError                       field data cannot be read: a broken image, a missing column
+│   ├── DataError                       field data cannot be read: a broken image, a missing column
+│   ├── InvalidCosts                    costs that cannot be used, with the place in the file
+│   ├── NotEnoughLabels                 a question that these labels cannot answer at all
+│   └── BadLines                        lines of a file of answers are wrong; the message lists them by number
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
 │   └── ExtractionStopped               an extraction could not go on; what it had written is kept
+├── SessionError (also an OSError)      a labelling session is missing, broken, busy or of an unknown version
+│   └── StorageFull                     no space left: nothing was taken, all that was acknowledged is there
 ├── ClusterError (also a RuntimeError)  workers on other machines failed; the message says why
 ├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
 └── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
@@ -72,6 +77,22 @@ class DataError(InvalidInput):
     """Field data cannot be read."""
 
 
+class InvalidCosts(InvalidInput):
+    """Costs that cannot be used; the message names the place."""
+
+
+class NotEnoughLabels(InvalidInput):
+    """A question that these labels cannot answer at all, not even with a wide interval."""
+
+
+class BadLines(InvalidInput):
+    """Lines of a file of answers are wrong; nothing of it was taken. `problems` lists (line number, what is wrong)."""
+
+    def __init__(self, message: str, problems: list[tuple[int, str]]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
 class ConflictingAnswer(OpcalError, ValueError):
     """An item was told twice with different answers."""
 
@@ -90,6 +111,14 @@ class ExtractionStopped(PoolError):
 
 class ClusterError(OpcalError, RuntimeError):
     """Workers of a cluster failed."""
+
+
+class SessionError(OpcalError, OSError):
+    """A labelling session is missing, broken, busy, or of an unknown version."""
+
+
+class StorageFull(SessionError):
+    """No space is left for the session: what was to be written was not, everything acknowledged before is there."""
 
 
 class ArtifactError(OpcalError, ValueError):

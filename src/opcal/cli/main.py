@@ -15,8 +15,23 @@ COMMANDS = {
     "demo": "opcal.cli.demo",
     "import": "opcal.cli.importing",
     "extract": "opcal.cli.extracting",
+    "start": "opcal.cli.sessions:start",
+    "ask": "opcal.cli.sessions:ask",
+    "tell": "opcal.cli.sessions:tell",
+    "undo": "opcal.cli.sessions:undo",
+    "status": "opcal.cli.sessions:status",
+    "assess": "opcal.cli.assessing",
+    "certify": "opcal.cli.certifying",
+    "report": "opcal.cli.reporting",
+    "export-labels": "opcal.cli.labels:export_labels",
+    "import-labels": "opcal.cli.labels:import_labels",
+    "resolve": "opcal.cli.upkeep:resolve",
+    "add-items": "opcal.cli.upkeep:add_items",
+    "forget": "opcal.cli.upkeep:forget",
+    "backup": "opcal.cli.upkeep:backup",
     "doctor": "opcal.cli.doctor",
 }
+"""Module of each command, and its name there where it is not `command`."""
 
 
 class Commands(click.Group):
@@ -28,7 +43,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name]).command
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name or "command")
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
