@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared crash statistics browser lint format bench bench-session bench-efficacy bench-robust bench-crowd clean
+# What `make test` leaves to targets of its own.
+ELSEWHERE := not shared and not extract and not crash and not slow and not browser
+
+.PHONY: demo test test-shared test-extract test-extract-full crash statistics browser lint format clean
+.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared and not crash and not slow and not browser" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "$(ELSEWHERE)" $(ARGS)
 
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
@@ -33,6 +37,17 @@ browser: $(VENV)/.browser
 
 bench-crowd: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/crowd.py $(ARGS)
+
+# Torch, Hugging Face, ONNX, Ray; in CI with few kills and small clusters, in full with the counts of docs/extract.md.
+test-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m extract $(ARGS)
+
+test-extract-full: $(VENV)/.extract
+	OPCAL_KILLS=50 OPCAL_ITEMS=1000000 OPCAL_SHARDED=200000 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/extract tests/test_sharded.py -m "extract or not extract" $(ARGS)
+
+bench-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python bench/extract.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -77,6 +92,11 @@ $(VENV)/.browser: $(VENV)/.dev
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
+	@touch $@
+
+$(VENV)/.extract: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
 	@touch $@
 
 clean:

@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import assess, costs, errors, methods, metrics
+    from opcal import assess, costs, errors, extract, methods, metrics, session, sharded
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
     from opcal.pool import Pool
 
 __version__ = "0.1.0"
-__all__ = ["OUTSIDE", "Costs", "OperationalCalibrator", "Pool", "assess", "costs", "errors", "methods", "metrics"]
+__all__ = [
+    "OUTSIDE",
+    "Costs",
+    "OperationalCalibrator",
+    "Pool",
+    "assess",
+    "costs",
+    "errors",
+    "extract",
+    "methods",
+    "metrics",
+    "session",
+    "sharded",
+]
 
 _HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
-_MODULES = {"assess", "costs", "errors", "methods", "metrics", "session"}
+_MODULES = {"assess", "costs", "errors", "extract", "methods", "metrics", "session", "sharded"}
 
 
 def __getattr__(name: str) -> Any:

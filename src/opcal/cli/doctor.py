@@ -18,7 +18,9 @@ CORE = (
     *("numpy", "scipy", "scikit-learn", "threadpoolctl", "pyarrow", "click", "rich", "matplotlib", "safetensors"),
     *("sqlalchemy", "pyyaml"),
 )
-OPTIONAL = {"pandas": "tables", "polars": "tables", "psycopg": "postgres", "fastapi": "web", "uvicorn": "web"}
+OPTIONAL = {"pandas": "tables", "polars": "tables", "pillow": "images", "torch": "torch", "transformers": "huggingface"}
+OPTIONAL |= {"onnx": "onnx", "onnxruntime": "onnx", "skops": "skops", "ray": "ray"}
+OPTIONAL |= {"psycopg": "postgres", "fastapi": "web", "uvicorn": "web"}
 
 
 @click.command("doctor")
