@@ -14,6 +14,7 @@ from opcal.errors import OpcalError
 COMMANDS = {
     "demo": "opcal.cli.demo",
     "import": "opcal.cli.importing",
+    "paper": "opcal.experiments.command",
     "doctor": "opcal.cli.doctor",
 }
 

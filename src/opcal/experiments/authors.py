@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from opcal.baselines.reference import Reference
+from opcal.baselines.base import Told
+from opcal.baselines.reference import reference_of
 from opcal.baselines.surprise import likelihood_surprise
 from opcal.core.method import FloatArray, IntArray
 from opcal.experiments.methods import Fit, Scorer
@@ -57,8 +58,8 @@ def new_classifier(split: Split, rows: IntArray) -> Scorer:
 
 
 def surprise_on_classes(split: Split, rows: IntArray) -> Scorer:
-    home = split.training
-    surprise = likelihood_surprise(Reference(np.asarray(home.features), home.predicted, False, "training"))
+    told_of_split = Told(split.here.pool.outputs, rows, split.here.labels[rows], split.here.correct[rows])
+    surprise = likelihood_surprise(reference_of(told_of_split, split.training))
     told = surprise(split.here.pool.outputs.take(rows))
     fit = np.polynomial.Polynomial.fit(told, split.here.labels[rows], 3)
 

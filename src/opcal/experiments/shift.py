@@ -78,7 +78,8 @@ class Split:
 
     here: Side
     unseen: Side
-    training: Pool
+    training: Pool | None
+    """The items that the model learned from, where they are at hand."""
     seed: int
 
     def random(self, n: int) -> IntArray:
@@ -90,12 +91,15 @@ MOST_TRAINING = 5000
 """Training items that surprise is measured against: more add nothing but hours."""
 
 
-def split_of(shift: Shift, seed: int, part: Part | None = None, share: float | None = None) -> Split:
+def split_of(
+    shift: Shift, seed: int, part: Part | None = None, share: float | None = None, most: int | None = None
+) -> Split:
     whole = shift.field if part is None else part
-    order = np.random.default_rng(1000 + seed).permutation(len(whole))
-    n = round((shift.pool_share if share is None else share) * len(whole))
+    order = np.random.default_rng(1000 + seed).permutation(len(whole))[:most]
+    n = round((shift.pool_share if share is None else share) * len(order))
     here, unseen = (Side(whole.take(rows), shift.pool(whole.take(rows)), rows) for rows in (order[:n], order[n:]))
-    return Split(here, unseen, shift.pool(shift.train.take(np.arange(min(len(shift.train), MOST_TRAINING)))), seed)
+    learned_from = shift.train.take(np.arange(min(len(shift.train), MOST_TRAINING)))
+    return Split(here, unseen, shift.pool(learned_from) if len(learned_from) else None, seed)
 
 
 def save(shift: Shift, path: Path) -> None:

@@ -14,7 +14,7 @@ def measure(context: Context) -> Figures:
     shift, split = context.shift, context.split
     found = {
         "origin": float(shift.origin.correct.mean()),
-        "training": float(shift.train.correct.mean()),
+        "training": float(shift.train.correct.mean()) if len(shift.train) else None,
         "operation": float(shift.field.correct.mean()),
         "origin brier": _brier(shift.pool(shift.origin).confidence, shift.origin.correct),
         "operation brier": _brier(shift.pool(shift.field).confidence, shift.field.correct),

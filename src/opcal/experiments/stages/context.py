@@ -13,6 +13,8 @@ from opcal.experiments.store import model_path
 from opcal.experiments.tasks.base import Domains, Examples, Model, Task
 
 PASSES, QUICK_PASSES = 20, 5
+MANY_CLASSES = 50
+QUICK_ITEMS, QUICK_ITEMS_MANY_CLASSES = 1_600, 800
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,14 @@ class Context:
 
     @cached_property
     def split(self) -> Split:
-        return split_of(self.shift, self.seed)
+        return split_of(self.shift, self.seed, most=self.most)
+
+    @property
+    def most(self) -> int | None:
+        """Field items that a quick run looks at."""
+        if not self.settings.quick:
+            return None
+        return QUICK_ITEMS if self.shift.field.logits.shape[1] <= MANY_CLASSES else QUICK_ITEMS_MANY_CLASSES
 
     @cached_property
     def domains(self) -> Domains:

@@ -18,7 +18,8 @@ def data(settings: Settings) -> Domains:
     labels = labels_of(found["y"])
     sharp = Examples(found["feat_orig"].astype(np.float32), labels)
     coarse = Examples(found["feat_down"].astype(np.float32), labels)
-    return Domains(sharp, sharp, coarse, tuple(str(c) for c in range(len(found["W"]))))
+    none = np.arange(0)
+    return Domains(sharp.take(none), sharp, coarse, tuple(str(c) for c in range(len(found["W"]))))
 
 
 def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
@@ -37,8 +38,9 @@ TASK = Task(
     name="6",
     title="ImageNet → down-sampled",
     differs="EfficientNet-lite0 (features only) in place of Inception-v3, 5,000 validation images (5 a class) "
-    "down-sampled 224 → 56 → 224: 2,500 for the pool, 2,500 unseen. The sharp originals of the same images stand in for "
-    "the training data of the surprise regressions, since ImageNet's own are not at hand.",
+    "down-sampled 224 → 56 → 224: 2,500 for the pool, 2,500 unseen. No training images are at hand: surprise is "
+    "measured "
+    "against the field pool's own confident items.",
     printed=Printed(
         model="Inception-v3",
         data="ImageNet (orig. → down-sample)",
