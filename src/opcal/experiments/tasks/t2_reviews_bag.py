@@ -1,0 +1,52 @@
+"""Task 2 with the authors' bag-of-words perceptron, which their code has where their text says RNN."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opcal.experiments import reviews
+from opcal.experiments.settings import Settings
+from opcal.experiments.tasks import t2_reviews
+from opcal.experiments.tasks.base import Domains, Model
+
+EPOCHS = 12
+
+
+def data(settings: Settings) -> Domains:
+    return t2_reviews.domains_of(settings, reviews.bags)
+
+
+def _network(domains: Domains) -> tuple[Callable[[], Any], Any]:
+    from opcal.experiments.nets import text, training
+
+    words = domains.train.inputs.shape[1]
+    recipe = training.Recipe(EPOCHS, rate=1e-3, batch=32, augment=training.counts_dropped)
+    return lambda: text.BagOfWords(words), recipe
+
+
+def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
+    from opcal.experiments.nets import model, network
+
+    make, recipe = _network(domains)
+    return model.trained(make, network.count_tensor, recipe, domains.train, seed, path)
+
+
+def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
+    from opcal.experiments.nets import model, network
+
+    make, recipe = _network(domains)
+    return model.restored(make, network.count_tensor, recipe, path)
+
+
+TASK = dataclasses.replace(
+    t2_reviews.TASK,
+    name="2b",
+    title="Polarity v1.0 → v2.0, bag of words",
+    differs="The same reviews read by a perceptron over a bag of words; the paper's figures are those of its RNN.",
+    data=data,
+    train=train,
+    restore=restore,
+)
