@@ -49,6 +49,9 @@ def shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
     return nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
 
+Block = type[BasicBlock] | type[Bottleneck]
+
+
 def stage(
     block: type[BasicBlock] | type[Bottleneck], inputs: int, width: int, depth: int, stride: int
 ) -> nn.Sequential:

@@ -54,7 +54,9 @@ def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
 def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
     from opcal.experiments.nets import lenet, model, network, training
 
-    return model.restored(lenet.LeNet5, network.image_tensor, training.Recipe(EPOCHS, augment=training.shifted), path)
+    # Fine-tuning shifts its digits. Training does not: then 63 % of USPS are read (the paper: 68 %), with shifts 74 %.
+    recipe = training.Recipe(EPOCHS, augment=training.shifted)
+    return model.restored(lenet.LeNet5, network.image_tensor, recipe, path)
 
 
 def pictures(settings: Settings) -> tuple[list[Inputs], list[Inputs]]:

@@ -13,7 +13,7 @@ from opcal.experiments.settings import Settings
 from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Printed, Task
 
 LENGTH, QUICK_LENGTH, FULL_LENGTH = 400, 240, 800
-EPOCHS, QUICK_EPOCHS = 12, 8
+EPOCHS = 14
 
 
 def data(settings: Settings) -> Domains:
@@ -37,8 +37,7 @@ def _network(domains: Domains, settings: Settings) -> tuple[Callable[[], Any], A
     from opcal.experiments.nets import text, training
 
     made = text.Recurrent if settings.size == "full" else text.SmallRecurrent
-    epochs = QUICK_EPOCHS if settings.quick else EPOCHS
-    recipe = training.Recipe(epochs, rate=3e-3, batch=32, augment=training.words_dropped)
+    recipe = training.Recipe(EPOCHS, rate=3e-3, decay=1e-2, batch=16, augment=training.words_dropped)
     return lambda: made(reviews.MOST_WORDS), recipe
 
 
