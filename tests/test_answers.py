@@ -71,7 +71,7 @@ def test_wrong_after_another_class_adds_nothing(book):
 
 
 def test_wrong_may_be_refined_within_one_batch(book):
-    book._put(4, WRONG)
+    book._put(4, WRONG, 1.0)
     add(book, [4, 4], labels=[2, 2])
     assert told(book) == {4: 2}
 
@@ -258,3 +258,25 @@ def test_thousands_of_answers_in_any_cut_stand_as_told():
         add(book, part, labels=labels[part])
     np.testing.assert_array_equal(book.answers.positions, order)
     np.testing.assert_array_equal(book.answers.labels, labels[order])
+
+
+@pytest.mark.parametrize("weight", [0, -0.5, 1.5, np.nan, [0.5, 0.0]])
+def test_a_weight_that_is_no_share_of_an_answer_is_refused_and_nothing_changes(book, weight):
+    with pytest.raises(InvalidInput, match="weight"):
+        book.add([0, 1], [0, 1], None, None, weight)
+    assert len(book) == 0
+
+
+def test_weights_belong_to_positions_and_must_be_as_many(book):
+    book.add([2, 0], [0, 0], None, None, [0.25, 1.0])
+    book.add([1], [0], None, None)
+    np.testing.assert_array_equal(book.answers.weight, [0.25, 1.0, 1.0])
+    with pytest.raises(LengthMismatch, match="weight"):
+        book.add([3, 4], [0, 0], None, None, [0.1, 0.2, 0.3])
+
+
+def test_another_weight_for_the_same_answer_is_a_conflict(book):
+    book.add([0], [0], None, None, 0.5)
+    book.add([0], [0], None, None, 0.5)
+    with pytest.raises(ConflictingAnswer, match=r"weight 0\.5"):
+        book.add([0], [0], None, None, 1.0)

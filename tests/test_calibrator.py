@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 import opcal
 from opcal import OperationalCalibrator, Pool, errors
-from opcal.methods import Paper
+from opcal.methods import Correctness, Paper, Residual, Temperature
 
 CASE = make_case(n=120, d=5, classes=3, seed=4)
 OTHER = make_case(n=90, d=5, classes=3, seed=5)
@@ -535,3 +535,28 @@ def test_labels_pull_confidence_towards_what_they_say():
         OperationalCalibrator().fit(pool, at, correct=np.arange(20) < n).confidence(pool).mean() for n in (0, 10, 20)
     ]
     assert all(low < high for low, high in pairwise(means))
+
+
+# Answers that are worth less
+
+
+@pytest.mark.parametrize("method", ["paper", "auto", Correctness(), Temperature(), Residual()])
+def test_an_answer_of_less_weight_moves_the_confidence_less(method):
+    i = np.flatnonzero(CASE.pool.predicted != CASE.labels)[:12]
+
+    def moved(weight):
+        calibrator = OperationalCalibrator(method).fit(CASE.pool, i, labels=CASE.labels[i], weight=weight)
+        return np.abs(calibrator.confidence(OTHER.pool) - before).mean()
+
+    before = OperationalCalibrator(method).begin(CASE.pool).confidence(OTHER.pool)
+    assert 0 < moved(0.05) < 0.75 * moved(1.0)
+
+
+@pytest.mark.parametrize("method", ["paper", "auto"])
+def test_answers_of_full_weight_are_as_those_of_none_given(method):
+    i = np.arange(0, 120, 4)
+    plain, weighed = (
+        OperationalCalibrator(method).fit(CASE.pool, i, labels=CASE.labels[i], weight=w) for w in (None, np.ones(30))
+    )
+    np.testing.assert_array_equal(plain.confidence(OTHER.pool), weighed.confidence(OTHER.pool))
+    np.testing.assert_array_equal(plain.ask(8), weighed.ask(8))

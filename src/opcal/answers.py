@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opcal.core.method import OUTSIDE, WRONG, Answers, IntArray
+from opcal.core.method import OUTSIDE, WRONG, Answers, FloatArray, IntArray
 from opcal.errors import ConflictingAnswer, InvalidInput, LengthMismatch
 from opcal.pool import Pool, checks, names
 
@@ -18,6 +18,7 @@ class AnswerBook:
         self._row_of: dict[int, int] = {}
         self._positions = np.empty(64, dtype=np.intp)
         self._labels = np.empty(64, dtype=np.intp)
+        self._weights = np.empty(64)
         self.drawn = np.zeros(len(pool), dtype=bool)
         """Pool items known to be drawn uniformly at random from the whole pool, [N]."""
         self.answers = Answers.none()
@@ -29,14 +30,23 @@ class AnswerBook:
         return len(self._row_of)
 
     def add(
-        self, positions: ArrayLike, labels: ArrayLike | None, correct: ArrayLike | None, audit: ArrayLike | None
+        self,
+        positions: ArrayLike,
+        labels: ArrayLike | None,
+        correct: ArrayLike | None,
+        audit: ArrayLike | None,
+        weight: ArrayLike | None = None,
     ) -> IntArray:
         """Take answers, all or none of them; gives their positions."""
         at = names.positions("positions", positions, len(self._pool))
         told = self._as_labels(at, labels, correct)
         drawn = None if audit is None else names.mask("audit", audit, len(at))
-        for position, label in self._fresh(at, told).items():
-            self._put(position, label)
+        weights = _weights(weight, len(at))
+        fresh = self._fresh(at, told)
+        self._refuse_other_weights(at, weights)
+        weight_of = dict(zip(at.tolist(), weights.tolist(), strict=True))
+        for position, label in fresh.items():
+            self._put(position, label, weight_of[position])
         if drawn is not None:
             self.drawn[at] = drawn
         self.answers = self._so_far()
@@ -44,11 +54,11 @@ class AnswerBook:
 
     def _so_far(self) -> Answers:
         n = len(self._row_of)
-        at, labels = self._positions[:n], self._labels[:n]
+        at, labels, weights = self._positions[:n], self._labels[:n], self._weights[:n]
         right = labels == self._pool.predicted[at]
-        for handed_out in (at, labels, right):
+        for handed_out in (at, labels, right, weights):
             handed_out.flags.writeable = False
-        return Answers(at, labels, right)
+        return Answers(at, labels, right, weights)
 
     def _as_labels(self, at: IntArray, labels: ArrayLike | None, correct: ArrayLike | None) -> IntArray:
         if (labels is None) == (correct is None):
@@ -99,14 +109,38 @@ class AnswerBook:
         name = repr(self._pool.classes[label]) if self._pool.classes else f"class {label}"
         return f"{name} (the prediction)" if label == predicted else name
 
-    def _put(self, position: int, label: int) -> None:
+    def _refuse_other_weights(self, at: IntArray, weights: FloatArray) -> None:
+        given: dict[int, float] = {}
+        for position, weight in zip(at.tolist(), weights.tolist(), strict=True):
+            row = self._row_of.get(position)
+            known = given.setdefault(position, weight if row is None else float(self._weights[row]))
+            if weight != known:
+                raise ConflictingAnswer(
+                    f"position {position} (id {self._pool.id_of(position)!r}) was told with weight {known:g} before "
+                    f"and is told with {weight:g} now: nothing was changed; to weigh answers anew, fit them all at once"
+                )
+
+    def _put(self, position: int, label: int, weight: float) -> None:
         row = self._row_of.setdefault(position, len(self._row_of))
         if row == len(self._positions):
             self._positions, self._labels = (np.resize(a, 2 * row) for a in (self._positions, self._labels))
+            self._weights = np.resize(self._weights, 2 * row)
         elif row < len(self.answers):
             # Answers handed out before are views of these arrays and stay as they were.
             self._labels = self._labels.copy()
-        self._positions[row], self._labels[row] = position, label
+        self._positions[row], self._labels[row], self._weights[row] = position, label, weight
+
+
+def _weights(weight: ArrayLike | None, n: int) -> FloatArray:
+    """One weight for each of n answers, [n] in (0, 1]."""
+    if weight is None:
+        return np.ones(n)
+    given = checks.numeric("weight", checks.as_array("weight", weight)).astype(np.float64)
+    if given.ndim > 1 or (given.ndim == 1 and len(given) != n):
+        raise LengthMismatch(f"weight has shape {given.shape} for {n} positions: pass one number, or one for each")
+    if not ((given > 0) & (given <= 1)).all():
+        raise InvalidInput("weight holds values outside (0, 1]: 1 is a full answer; leave out an answer worth nothing")
+    return np.broadcast_to(given, (n,)).copy()
 
 
 def _booleans(labels: ArrayLike | None) -> bool:

@@ -78,11 +78,12 @@ class OperationalCalibrator(Params):
         *,
         correct: ArrayLike | None = None,
         audit: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from labels that you already have: `begin` and `tell` in one, without asking."""
         with self._all_or_nothing():
             self._forget(pool, None)
-            return self.tell(positions, labels, correct=correct, audit=audit)
+            return self.tell(positions, labels, correct=correct, audit=audit, weight=weight)
 
     def ask(self, k: int = 1) -> IntArray:
         """The next k pool positions to label, good as one batch and none twice; fewer when budget or pool end."""
@@ -99,14 +100,16 @@ class OperationalCalibrator(Params):
         *,
         correct: ArrayLike | None = None,
         audit: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
     ) -> Self:
         """Answers for pool positions: true classes (`opcal.OUTSIDE` for none of them), or `correct=` right or wrong.
 
         All are taken or, with an error, none. `audit` says which of these items were drawn uniformly at random from
-        the whole pool; without it, those that `ask` drew so.
+        the whole pool; without it, those that `ask` drew so. `weight` in (0, 1], one number or one for each, says how
+        much of an answer each one is: below 1 where it may be mistaken or is old.
         """
         self._begun()
-        at = self._book.add(positions, labels, correct, audit)
+        at = self._book.add(positions, labels, correct, audit, weight)
         for position in at.tolist():
             self._pending.pop(position, None)
         self.learner_.tell(self._book.answers)

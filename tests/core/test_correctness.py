@@ -18,7 +18,7 @@ def test_the_laplace_mode_is_that_of_a_general_minimiser():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((12, 12))
     c, prior, right = root @ root.T, rng.standard_normal(12), (rng.random(12) < 0.5).astype(float)
-    fit = laplace(1.0, c, prior, right)
+    fit = laplace(1.0, c, prior, right, np.ones(12))
 
     def energy(a):
         return 0.5 * a @ c @ a - log_expit(np.where(right, 1, -1) * (prior + c @ a)).sum()
@@ -31,8 +31,19 @@ def test_the_laplace_mode_satisfies_its_own_equation_at_extreme_scales():
     rng = np.random.default_rng(1)
     root = rng.standard_normal((20, 20))
     c, right = 100 * root @ root.T, (rng.random(20) < 0.5).astype(float)
-    fit = laplace(1.0, c, np.zeros(20), right)
+    fit = laplace(1.0, c, np.zeros(20), right, np.ones(20))
     np.testing.assert_allclose(right - expit(c @ fit.slope), fit.slope, atol=1e-3)
+
+
+def test_two_half_answers_at_one_point_are_worth_one():
+    rng = np.random.default_rng(2)
+    root, prior, right = rng.standard_normal((9, 9)), rng.standard_normal(9), (rng.random(9) < 0.5).astype(float)
+    c, twice = root @ root.T, np.append(np.arange(9), 0)
+    once = laplace(1.0, c, prior, right, np.ones(9))
+    weight = np.where(twice == 0, 0.5, 1.0)
+    halves = laplace(1.0, c[np.ix_(twice, twice)], prior[twice], right[twice], weight)
+    np.testing.assert_allclose(c[:, twice] @ halves.slope, c @ once.slope, atol=1e-6)
+    assert halves.evidence == pytest.approx(once.evidence, abs=1e-6)
 
 
 def test_temperature_is_the_posterior_mode():

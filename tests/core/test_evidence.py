@@ -22,6 +22,10 @@ def clusters(seed: int = 0, spread: float = 0.5) -> tuple[list[np.ndarray], list
     return points, [cdist(x, x, "sqeuclidean") for x in points], y
 
 
+def whole(y: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.ones(len(v)) for v in y]
+
+
 def sklearn_evidence(points: list[np.ndarray], y: list[np.ndarray], a2: float, m: float) -> float:
     k = ConstantKernel(a2) * RBF(m)
     gps = [GaussianProcessRegressor(k, alpha=0.1, optimizer=None).fit(x, v) for x, v in zip(points, y, strict=True)]
@@ -31,13 +35,29 @@ def sklearn_evidence(points: list[np.ndarray], y: list[np.ndarray], a2: float, m
 @pytest.mark.parametrize(("a2", "m"), [(1.0, 1.0), (0.05, 3.0), (4.0, 0.2)])
 def test_the_value_is_the_sum_of_scikit_learns_over_clusters(a2, m):
     points, d2, y = clusters()
-    found = evidence(grouped(d2, y), np.log([a2, m]), 0.1).value
+    found = evidence(grouped(d2, y, whole(y)), np.log([a2, m]), 0.1).value
     assert found == pytest.approx(sklearn_evidence(points, y, a2, m), abs=1e-8)
+
+
+def test_labels_of_less_weight_enter_as_scikit_learns_with_more_noise():
+    points, d2, y = clusters(2)
+    weights = [np.random.default_rng(3).uniform(0.1, 1, len(v)) for v in y]
+    groups = grouped(d2, y, weights)
+
+    def reference(a2: float, m: float) -> float:
+        gps = [
+            GaussianProcessRegressor(ConstantKernel(a2) * RBF(m), alpha=0.1 / w, optimizer=None).fit(x, v)
+            for x, v, w in zip(points, y, weights, strict=True)
+        ]
+        return sum(gp.log_marginal_likelihood_value_ for gp in gps)
+
+    gain = evidence(groups, np.log([2.0, 0.7]), 0.1).value - evidence(groups, np.log([0.5, 1.5]), 0.1).value
+    assert gain == pytest.approx(reference(2.0, 0.7) - reference(0.5, 1.5), abs=1e-8)
 
 
 def test_the_gradient_is_the_slope_of_the_value():
     _, d2, y = clusters(1)
-    groups, theta, h = grouped(d2, y), np.log([0.5, 1.3]), 1e-5
+    groups, theta, h = grouped(d2, y, whole(y)), np.log([0.5, 1.3]), 1e-5
     slope = [
         (evidence(groups, theta + h * e, 0.1).value - evidence(groups, theta - h * e, 0.1).value) / (2 * h)
         for e in np.eye(2)
@@ -52,7 +72,7 @@ def test_the_information_is_the_variance_of_the_gradient():
     gradients = []
     for _ in range(2000):
         y = [root @ rng.standard_normal(len(root)) for root in roots]
-        at = evidence(grouped(d2, y), theta, 0.1)
+        at = evidence(grouped(d2, y, whole(y)), theta, 0.1)
         gradients.append(at.gradient)
     np.testing.assert_allclose(np.cov(np.transpose(gradients)), at.fisher, rtol=0.12, atol=0.4)
 
@@ -60,7 +80,7 @@ def test_the_information_is_the_variance_of_the_gradient():
 @pytest.mark.parametrize("seed", range(6))
 def test_the_maximum_is_what_a_wide_search_finds(seed):
     _, d2, y = clusters(seed, spread=0.4 + 0.2 * seed)
-    groups = grouped(d2, y)
+    groups = grouped(d2, y, whole(y))
     best = max(
         -minimize(
             lambda t: -evidence(groups, t, 0.1).value,
@@ -76,10 +96,10 @@ def test_the_maximum_is_what_a_wide_search_finds(seed):
 
 def test_one_label_a_cluster_says_nothing_of_the_length():
     y = [np.array([0.9]), np.array([-0.8]), np.array([0.7])]
-    _, multiplier = maximise(grouped([np.zeros((1, 1))] * 3, y), 0.1)
+    _, multiplier = maximise(grouped([np.zeros((1, 1))] * 3, y, whole(y)), 0.1)
     assert multiplier == pytest.approx(1.0)
 
 
 def test_residuals_of_zero_shrink_the_amplitude_to_its_bound():
-    amplitude, _ = maximise(grouped([np.ones((4, 4)) - np.eye(4)], [np.zeros(4)]), 0.1)
+    amplitude, _ = maximise(grouped([np.ones((4, 4)) - np.eye(4)], [np.zeros(4)], [np.ones(4)]), 0.1)
     assert amplitude == pytest.approx(np.exp(LOWEST[0]))

@@ -53,11 +53,26 @@ def test_many_labels_beyond_one_block_still_equal_scikit_learns():
     np.testing.assert_allclose(gp.variance, variance, rtol=0, atol=1e-10)
 
 
+def test_a_label_of_less_weight_enters_as_scikit_learns_with_more_noise():
+    x, rng, kernel = rows(150, 6), np.random.default_rng(4), Kernel(0.7, 2.0, 0.1)
+    at, y, weight = rng.permutation(150)[:40], rng.uniform(-1, 1, 40), rng.uniform(0.05, 1, 40)
+    gp = pool_gp(x, kernel)
+    gp.begin(kernel, at[:25], y[:25], weight[:25])
+    for j, value, w in zip(at[25:].tolist(), y[25:], weight[25:], strict=True):
+        gp.add(j, value, w)
+    reference = GaussianProcessRegressor(ConstantKernel(0.7) * RBF(2.0), alpha=0.1 / weight, optimizer=None)
+    mean, sd = reference.fit(x[at], y).predict(x, return_std=True)
+    fitted = Fitted.fit(x[at], y, weight, kernel).moments(x, (x * x).sum(1))
+    for found in ((gp.mean, gp.variance), fitted):
+        np.testing.assert_allclose(found[0], mean, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(found[1], sd**2, rtol=0, atol=1e-10)
+
+
 def test_labels_entering_together_equal_labels_entering_one_by_one():
     x, rng = rows(150, 6), np.random.default_rng(2)
     at, y = rng.permutation(150)[:40], rng.uniform(-1, 1, 40)
     together, single = pool_gp(x, Kernel(0.7, 2.0)), pool_gp(x, Kernel(0.7, 2.0))
-    together.begin(together.kernel, at[:25], y[:25])
+    together.begin(together.kernel, at[:25], y[:25], np.ones(25))
     for j, value in zip(at[25:], y[25:], strict=True):
         together.add(int(j), float(value))
     for j, value in zip(at, y, strict=True):
@@ -72,11 +87,11 @@ def test_beginning_again_with_another_kernel_forgets_the_first():
     changed = pool_gp(x, Kernel(1.0, 4.0))
     for j in at[:20].tolist():
         changed.add(j, 1.0)
-    changed.begin(Kernel(0.5, 2.0), at, y)
+    changed.begin(Kernel(0.5, 2.0), at, y, np.ones(30))
     mean, variance = sklearn_moments(x, at.tolist(), y, Kernel(0.5, 2.0))
     np.testing.assert_allclose(changed.mean, mean, rtol=0, atol=1e-10)
     np.testing.assert_allclose(changed.variance, variance, rtol=0, atol=1e-10)
-    changed.begin(Kernel(0.3, 2.0), at[:0], y[:0])
+    changed.begin(Kernel(0.3, 2.0), at[:0], y[:0], y[:0])
     np.testing.assert_array_equal(changed.mean, 0)
     np.testing.assert_array_equal(changed.variance, 0.3)
 
@@ -146,7 +161,7 @@ def test_restoring_a_snapshot_undoes_expected_labels_to_the_bit():
 def test_new_rows_are_scored_as_scikit_learn_scores_them():
     x, new, rng = rows(30, 8), rows(100, 8, seed=3), np.random.default_rng(4)
     y, kernel = rng.uniform(-1, 1, 30), Kernel(0.6, 3.0, 0.1)
-    mean, variance = Fitted.fit(x, y, kernel).moments(new, (new * new).sum(1))
+    mean, variance = Fitted.fit(x, y, np.ones(len(y)), kernel).moments(new, (new * new).sum(1))
     gp = GaussianProcessRegressor(ConstantKernel(0.6) * RBF(3.0), alpha=0.1, optimizer=None).fit(x, y)
     expected, sd = gp.predict(new, return_std=True)
     np.testing.assert_allclose(mean, expected, atol=1e-10)
@@ -156,8 +171,8 @@ def test_new_rows_are_scored_as_scikit_learn_scores_them():
 def test_single_precision_scoring_is_within_1e_5_of_double():
     x, new, rng = rows(33, 64), rows(500, 64, seed=3), np.random.default_rng(4)
     y, kernel = rng.uniform(-1, 1, 33), Kernel(1.0, 9.0, 0.1)
-    exact = Fitted.fit(x, y, kernel).moments(new, (new * new).sum(1))
+    exact = Fitted.fit(x, y, np.ones(len(y)), kernel).moments(new, (new * new).sum(1))
     narrow = new.astype(np.float32)
-    quick = Fitted.fit(x.astype(np.float32), y, kernel).moments(narrow, (narrow * narrow).sum(1))
+    quick = Fitted.fit(x.astype(np.float32), y, np.ones(len(y)), kernel).moments(narrow, (narrow * narrow).sum(1))
     for one, other in zip(exact, quick, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)

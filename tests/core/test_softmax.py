@@ -8,17 +8,19 @@ from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
 from opcal.core.embedding import Seen
-from opcal.core.softmax import Labelled, Prior, _energy, factor, likelihood, mode
+from opcal.core.softmax import OWN, Labelled, Prior, _energy, factor, likelihood, mode
 from opcal.core.spread import through_logistic
 
 
 def case(n=7, k=4, seed=0):
     rng = np.random.default_rng(seed)
     h, b, z = rng.standard_normal((3, n, k))
-    seen = Seen(rng.standard_normal((n, 3)), rng.standard_normal((n, 2)), h, b, z, h.argmax(1))
+    seen = Seen(
+        rng.standard_normal((n, 3)), rng.standard_normal((n, 2)), h, b, z, h.argmax(1), rng.standard_normal((n, 3))
+    )
     labels = rng.integers(-1, k, n)
     root = rng.standard_normal((n, n))
-    return Labelled(seen, labels), root @ root.T
+    return Labelled(seen, labels, rng.uniform(0.2, 1, n)), root @ root.T
 
 
 def test_the_likelihood_of_wrong_is_that_of_any_other_class():
@@ -27,21 +29,20 @@ def test_the_likelihood_of_wrong_is_that_of_any_other_class():
     p = np.exp(log_softmax(f, axis=1))
     rows = np.arange(len(f))
     each = np.where(data.labels >= 0, p[rows, data.labels], 1 - p[rows, data.seen.predicted])
-    assert likelihood(f, data)[0] == pytest.approx(np.log(each).sum(), abs=1e-12)
+    assert likelihood(f, data)[0] == pytest.approx(data.weight @ np.log(each), abs=1e-12)
 
 
 def test_the_gradient_is_that_of_finite_differences():
     data, kernel = case()
-    point = np.random.default_rng(1).standard_normal(3 + 7 * 4)
+    point = np.random.default_rng(1).standard_normal(OWN + 4 + 7 * 4)
     scaled = factor(kernel)
-    numeric = approx_fprime(point, lambda v: _energy(v, data, scaled, Prior())[0], 1e-7)
-    np.testing.assert_allclose(_energy(point, data, scaled, Prior())[1], numeric, atol=2e-5)
+    numeric = approx_fprime(point, lambda v: _energy(v, data, scaled, 0.7, Prior())[0], 1e-7)
+    np.testing.assert_allclose(_energy(point, data, scaled, 0.7, Prior())[1], numeric, atol=2e-5)
 
 
 def test_the_mode_is_stationary_and_alpha_is_the_likelihoods_slope():
     data, kernel = case()
     fit = mode(data, factor(kernel), 0.7, Prior())
-    slope = likelihood(fit.latent(data.seen, 0.7 * kernel) - fit.base(data.seen) * 0, data)[1]
     slope = likelihood(fit.latent(data.seen, kernel), data)[1]
     np.testing.assert_allclose(fit.alpha, 0.7**2 * slope, atol=2e-3)
 

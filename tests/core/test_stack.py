@@ -36,7 +36,7 @@ def outputs(z, h, head=None):
 
 def answers(pool, y, i):
     i = np.asarray(i, dtype=np.intp)
-    return Answers(i, y[i], y[i] == pool.predicted[i])
+    return Answers(i, y[i], y[i] == pool.predicted[i], np.ones(len(i)))
 
 
 def fitted(method, pool, told, seed=0):
@@ -106,7 +106,7 @@ def test_degenerate_pools_give_finite_confidences(method, name, truth):
     pool = degenerate()[name]
     i = np.arange(min(6, len(pool)))
     labels = {"right": pool.predicted[i], "wrong": np.full(len(i), WRONG), "outside": np.full(len(i), OUTSIDE)}[truth]
-    told = Answers(i, labels, np.full(len(i), truth == "right"))
+    told = Answers(i, labels, np.full(len(i), truth == "right"), np.ones(len(i)))
     assert_sane(fitted(method, pool, told).predict(pool))
     chosen = Variance().begin(Field(pool, 10), None).choose(3, NONE)
     assert len(np.unique(chosen)) == min(3, len(pool))
@@ -160,7 +160,7 @@ def test_wrong_without_class_lowers_the_predicted_class_as_much_as_it_should():
     pool, y = made()
     near = np.array([4])
     before = fitted(Auto(), pool, answers(pool, y, NONE)).predict(pool.take(near)).mean
-    told = Answers(near, np.array([WRONG]), np.array([False]))
+    told = Answers(near, np.array([WRONG]), np.array([False]), np.ones(1))
     after = fitted(Auto(), pool, told).predict(pool.take(near)).mean
     assert after < before
 
@@ -169,7 +169,7 @@ def test_right_and_wrong_of_two_classes_say_as_much_as_labels():
     pool, y = made(classes=2)
     i = np.arange(40)
     by_class = answers(pool, y, i)
-    by_right = Answers(i, np.where(by_class.correct, by_class.labels, WRONG), by_class.correct)
+    by_right = Answers(i, np.where(by_class.correct, by_class.labels, WRONG), by_class.correct, by_class.weight)
     both = [fitted(Auto(), pool, told).predict(pool).mean for told in (by_class, by_right)]
     np.testing.assert_allclose(*both, atol=1e-4)
 

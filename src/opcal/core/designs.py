@@ -140,11 +140,11 @@ class PaperChooser:
         n = len(self.answers)
         if self.learner.checkpoint(n) != self._checkpoint:
             self._begin_again(n)
-        at = self.answers.positions[self._followed :]
+        at, weight = self.answers.positions[self._followed :], self.answers.weight[self._followed :]
         residual = self.answers.correct[self._followed :] - self.learner.field.pool.confidence[at]
-        for j, y in zip(at.tolist(), residual.tolist(), strict=True):
+        for j, y, w in zip(at.tolist(), residual.tolist(), weight.tolist(), strict=True):
             c, row = self.rows.locate(j)
-            self.posteriors[c].add(row, y)
+            self.posteriors[c].add(row, y, w)
             self._take(c, row)
         self._followed = n
         if self._medoids:
@@ -155,11 +155,12 @@ class PaperChooser:
         kernels, self._checkpoint = self.learner.kernels(n), self.learner.checkpoint(n)
         at = self.answers.positions[: self._checkpoint]
         residual = self.answers.correct[: self._checkpoint] - self.learner.field.pool.confidence[at]
-        told = {c: (rows, residual[places]) for c, rows, places in self.rows.grouped(at)}
-        none = np.empty(0, dtype=np.intp), np.empty(0)
+        weight = self.answers.weight[: self._checkpoint]
+        told = {c: (rows, residual[places], weight[places]) for c, rows, places in self.rows.grouped(at)}
+        none = np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
         for c, (posterior, kernel) in enumerate(zip(self.posteriors, kernels, strict=True)):
-            rows, y = told.get(c, none)
-            posterior.begin(kernel, rows, y)
+            rows, y, w = told.get(c, none)
+            posterior.begin(kernel, rows, y, w)
             self._taken[c][:] = False
             self._taken[c][rows] = True
         self._best: list[tuple[float, int] | None] = [None] * len(self.posteriors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,8 @@ HOME_POWER, SUREST_HOME = 7, 0.75
 LENGTH = 0.5
 LOCAL, GLOBAL = 4.0, 0.5
 EXTREME = 1e-12
+SUREST = 6.0
+"""Log-odds of the model beyond this count as this."""
 
 
 class Located(Protocol):
@@ -50,6 +52,7 @@ class Seen:
     near_b: FloatArray  # [n, K], prototype scores S_B
     near_z: FloatArray  # [n, K]
     predicted: IntArray  # [n]
+    trend: FloatArray  # [n, 3], for ŷ: 1, the model's log-odds clipped to ±6, the prototypes' margin
 
     def __len__(self) -> int:
         return len(self.predicted)
@@ -76,7 +79,8 @@ class Embedding:
         whitened = self.projection.whitened(centred)
         logits, predicted = class_logits(rows, self.classes)
         near_b, near_z = self.prototypes_b.scores(whitened), self.prototypes_z.scores(centred)
-        return Seen(centred, whitened, logits.astype(self.dtype, copy=False), near_b, near_z, predicted)
+        trend = trend_of(logits, near_b, near_z, predicted).astype(self.dtype, copy=False)
+        return Seen(centred, whitened, logits.astype(self.dtype, copy=False), near_b, near_z, predicted, trend)
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ class Preparation:
         pairs = ((self.embedding.prototypes_b, seen.whitened), (self.embedding.prototypes_z, seen.centred))
         for near, (prototypes, rows), own in zip((seen.near_b, seen.near_z), pairs, shares, strict=True):
             near[inside] = prototypes.scores_without_self(rows[inside], own)
-        return seen
+        return replace(seen, trend=trend_of(seen.logits, seen.near_b, seen.near_z, seen.predicted))
 
     def _see(self, positions: IntArray) -> Seen:
         e = self.embedding
@@ -152,6 +156,25 @@ def class_logits(rows: Outputs, classes: int) -> tuple[FloatArray, IntArray]:
     h = np.zeros((len(predicted), classes))
     h[np.arange(len(predicted)), predicted] = logit(certain) + np.log(classes - 1)
     return h - h.mean(1, keepdims=True), predicted
+
+
+def trend_of(logits: FloatArray, near_b: FloatArray, near_z: FloatArray, predicted: IntArray) -> FloatArray:
+    """`Seen.trend` [n, 3]: what is known of a prediction whatever its class."""
+    at, others = (np.arange(len(predicted)), predicted), logits.astype(np.float64)
+    others[at] = -np.inf
+    top = others.max(1)
+    np.exp(np.subtract(others, top[:, None], out=others), out=others)
+    odds = np.clip(logits[at] - top - np.log(others.sum(1)), -SUREST, SUREST)
+    margins = 0.5 * (_margin(near_b, at) + _margin(near_z, at))
+    return np.column_stack([np.ones(len(predicted)), odds, margins])
+
+
+def _margin(scores: FloatArray, at: tuple[IntArray, IntArray]) -> FloatArray:
+    """S_ŷ minus the largest other S [n]."""
+    others = scores.copy()
+    others[at] = -np.inf
+    gap: FloatArray = (scores[at] - others.max(1)).astype(np.float64)
+    return gap
 
 
 def n_classes(pool: Outputs) -> int:

@@ -1,7 +1,8 @@
 """The marginal likelihood of many small Gaussian processes that share an amplitude and a multiplier of their lengths.
 
 For cluster c with labelled residuals y_c, K_c = a² exp(−D²/(2 m² ℓ_c²)) + v I and
-log p = Σ_c −½ y_cᵀ K_c⁻¹ y_c − ½ log|K_c|, up to a constant; θ = (log a², log m).
+log p = Σ_c −½ y_cᵀ K_c⁻¹ y_c − ½ log|K_c|, up to a constant; θ = (log a², log m). A label of weight w has noise v/w:
+by √w on both sides of K_c and on y_c that is v again, and log p differs by a constant.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Group:
     """Clusters of similar size, padded to one: what is padded has no covariance and residual 0."""
 
     d2: FloatArray  # [g, t, t], squared distances over ℓ_c²
-    real: FloatArray  # [g, t, t], 0 where padded
+    real: FloatArray  # [g, t, t], √w√w', 0 where padded
     y: FloatArray  # [g, t]
     padded: int
 
@@ -35,23 +36,27 @@ class Evidence:
     fisher: FloatArray  # [2, 2]
 
 
-def grouped(distances: Sequence[FloatArray], residuals: Sequence[FloatArray]) -> list[Group]:
+def grouped(
+    distances: Sequence[FloatArray], residuals: Sequence[FloatArray], weights: Sequence[FloatArray]
+) -> list[Group]:
     """Batches of clusters whose sizes share a power of two: one NumPy call serves a whole batch."""
     sizes = np.array([len(y) for y in residuals])
     bucket = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
-    return [_pad([distances[c] for c in at], [residuals[c] for c in at]) for at in _members(bucket, sizes > 0)]
+    return [
+        _pad(*([part[c] for c in at] for part in (distances, residuals, weights))) for at in _members(bucket, sizes > 0)
+    ]
 
 
 def _members(bucket: IntArray, used: BoolArray) -> list[IntArray]:
     return [np.flatnonzero(used & (bucket == b)) for b in np.unique(bucket[used])]
 
 
-def _pad(distances: list[FloatArray], residuals: list[FloatArray]) -> Group:
+def _pad(distances: list[FloatArray], residuals: list[FloatArray], weights: list[FloatArray]) -> Group:
     t = max(len(y) for y in residuals)
     d2, real, y = (np.zeros((len(residuals), *shape)) for shape in ((t, t), (t, t), (t,)))
-    for c, (d, r) in enumerate(zip(distances, residuals, strict=True)):
-        inside = slice(0, len(r))
-        d2[c, inside, inside], real[c, inside, inside], y[c, inside] = d, 1.0, r
+    for c, (d, r, w) in enumerate(zip(distances, residuals, weights, strict=True)):
+        inside, root = slice(0, len(r)), np.sqrt(w)
+        d2[c, inside, inside], real[c, inside, inside], y[c, inside] = d, np.outer(root, root), root * r
     return Group(d2, real, y, sum(t - len(r) for r in residuals))
 
 

@@ -44,10 +44,10 @@ class Kernel:
         return max(self.noise, NOISE_FLOOR * self.amplitude)
 
 
-def inverse_root(k: FloatArray, kernel: Kernel) -> FloatArray:
-    """Upper triangular R with (K + vI)⁻¹ = RRᵀ, so that Rᵀ is the inverse of the Cholesky factor; float64."""
+def inverse_root(k: FloatArray, noise: FloatArray) -> FloatArray:
+    """Upper triangular R with (K + diag(noise))⁻¹ = RRᵀ: Rᵀ is the inverse of the Cholesky factor; float64."""
     noisy = k.astype(np.float64)
-    noisy.flat[:: len(noisy) + 1] += kernel.floored_noise
+    noisy.flat[:: len(noisy) + 1] += noise
     root: FloatArray = np.linalg.inv(np.linalg.cholesky(noisy)).T
     return root
 
@@ -77,13 +77,13 @@ class PoolGP:
         self.count = 0
         self._filled = 0
 
-    def begin(self, kernel: Kernel, rows: IntArray, y: FloatArray) -> None:
+    def begin(self, kernel: Kernel, rows: IntArray, y: FloatArray, weight: FloatArray) -> None:
         """Anew with these labels, all at once: V = L⁻¹ k(X_labelled, X) by one product, as if added one by one."""
         self._start(kernel)
         if not len(rows):
             return
         k = kernel.of(self._distances_of(rows))
-        root = inverse_root(k[:, rows], kernel)
+        root = inverse_root(k[:, rows], kernel.floored_noise / weight)
         v = root.T.astype(k.dtype) @ k
         self.mean += (root.T @ y) @ v
         self.variance -= np.einsum("ij,ij->j", v, v)
@@ -91,9 +91,9 @@ class PoolGP:
         self.blocks = [v]
         self.count = self._filled = len(rows)
 
-    def add(self, j: int, y: float) -> None:
-        """A label at row j with residual y."""
-        s = sqrt(max(self.variance[j], 0.0) + self.kernel.floored_noise)
+    def add(self, j: int, y: float, weight: float = 1.0) -> None:
+        """A label at row j with residual y; its noise is v over its weight."""
+        s = sqrt(max(self.variance[j], 0.0) + self.kernel.floored_noise / weight)
         r = self.kernel.of(self._distances_from(j))
         for block in self._rows():
             r -= block[:, j] @ block
@@ -172,13 +172,14 @@ class Fitted:
     points: FloatArray  # [t, d], relative to the cluster's medoid, as all rows here: small numbers keep float32 exact
     weights: FloatArray  # [t], K⁻¹y
     root: FloatArray  # [t, t], upper triangular R with K⁻¹ = RRᵀ
+    noise: FloatArray  # [t], on the diagonal of K
     kernel: Kernel
 
     @classmethod
-    def fit(cls, points: FloatArray, y: FloatArray, kernel: Kernel) -> Fitted:
-        exact = points.astype(np.float64, copy=False)
-        root = inverse_root(kernel.of(squared_distances(exact, exact)), kernel)
-        return cls(points, (root @ (root.T @ y)).astype(points.dtype), root.astype(points.dtype), kernel)
+    def fit(cls, points: FloatArray, y: FloatArray, weight: FloatArray, kernel: Kernel) -> Fitted:
+        exact, noise = points.astype(np.float64, copy=False), kernel.floored_noise / weight
+        root = inverse_root(kernel.of(squared_distances(exact, exact)), noise)
+        return cls(points, (root @ (root.T @ y)).astype(points.dtype), root.astype(points.dtype), noise, kernel)
 
     def covariances(self, rows: FloatArray, norms: FloatArray) -> FloatArray:
         """k(rows, points) [m, t]; `norms` are the rows' squared norms."""

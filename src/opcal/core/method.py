@@ -59,16 +59,20 @@ class Answers:
     positions: IntArray  # [n]
     labels: IntArray  # [n], a class, OUTSIDE or WRONG
     correct: BoolArray  # [n], I in the paper: was the prediction right?
+    weight: FloatArray  # [n] in (0, 1], how much of an answer each one is: below 1 where it may be mistaken or old
 
     @classmethod
     def none(cls) -> Answers:
-        return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.bool_))
+        return cls(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.bool_), np.empty(0))
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def first(self, n: int) -> Answers:
-        return Answers(self.positions[:n], self.labels[:n], self.correct[:n])
+        return self.take(slice(n))
+
+    def take(self, which: slice | IntArray) -> Answers:
+        return Answers(self.positions[which], self.labels[which], self.correct[which], self.weight[which])
 
 
 @dataclass(frozen=True)

@@ -120,20 +120,22 @@ class PaperLearner:
             self._estimates[n] = maximise(groups, max(self.method.noise, 1e-8), near)
         return self._estimates[n]
 
-    def _labelled_distances(self, answers: Answers) -> tuple[list[FloatArray], list[FloatArray]]:
-        distances, residuals = [], []
-        for c, (points, y) in enumerate(self._by_cluster(answers)):
+    def _labelled_distances(self, answers: Answers) -> tuple[list[FloatArray], ...]:
+        distances, residuals, weights = [], [], []
+        for c, (points, y, w) in enumerate(self._by_cluster(answers)):
             distances.append(squared_distances(points, points) / self.lengths[c] ** 2)
             residuals.append(y)
-        return distances, residuals
+            weights.append(w)
+        return distances, residuals, weights
 
-    def _by_cluster(self, answers: Answers) -> list[tuple[FloatArray, FloatArray]]:
-        """Labelled points, relative to their medoid, and residuals I − c of each cluster, in the order told."""
+    def _by_cluster(self, answers: Answers) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Labelled points, relative to their medoid, residuals I − c and weights by cluster, in the order told."""
         at = self.clustering.assignment[answers.positions]
         residual = answers.correct - self.field.pool.confidence[answers.positions]
         rows = [np.flatnonzero(at == c) for c in range(self.n_clusters)]
         return [
-            (self.relative(self.field.pool.features[answers.positions[r]], c), residual[r]) for c, r in enumerate(rows)
+            (self.relative(self.field.pool.features[answers.positions[r]], c), residual[r], answers.weight[r])
+            for c, r in enumerate(rows)
         ]
 
     @cached_property
@@ -141,7 +143,7 @@ class PaperLearner:
         """Each cluster's Gaussian process; None where nothing is labelled."""
         kernels = self.kernels(len(self.answers))
         parts = self._by_cluster(self.answers)
-        return [Fitted.fit(z, y, k) if len(y) else None for (z, y), k in zip(parts, kernels, strict=True)]
+        return [Fitted.fit(z, y, w, k) if len(y) else None for (z, y, w), k in zip(parts, kernels, strict=True)]
 
     def predict(self, rows: Outputs) -> Posterior:
         """Truncated normals; where a row's cluster has no label, the mean is the model's own confidence."""

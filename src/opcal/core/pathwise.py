@@ -56,9 +56,7 @@ def _deviation(z: FloatArray, frequencies: FloatArray, kernel: Kernel, expert: F
     points = expert.points.astype(np.float64)
     k = expert.covariances(z.astype(expert.points.dtype), np.einsum("ij,ij->i", z, z))
     gain = (k @ expert.root) @ expert.root.T
-    return np.hstack(
-        [phi - gain @ _fourier(points, frequencies, kernel.amplitude), -gain * np.sqrt(kernel.floored_noise)]
-    )
+    return np.hstack([phi - gain @ _fourier(points, frequencies, kernel.amplitude), -gain * np.sqrt(expert.noise)])
 
 
 def _fourier(z: FloatArray, frequencies: FloatArray, amplitude: float) -> FloatArray:

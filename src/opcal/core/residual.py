@@ -81,11 +81,13 @@ class ResidualLearner:
         return np.clip(right, LIMIT, 1 - LIMIT), np.sqrt(left)
 
     def _fit(self) -> Solved:
-        data = labelled(self.preparation.see(self.answers.positions), self.answers.labels)
+        data = labelled(self.preparation, self.answers)
         kernel = self.preparation.kernel(data.seen, data.seen)
         base = mode(data, factor(kernel), NO_KERNEL, Prior())
-        residual = likelihood(base.base(data.seen), data)[1]
-        values, vectors = np.linalg.eigh(kernel)
+        # An answer of weight w has noise v/w: all by √w on both sides turns that into v.
+        root = np.sqrt(data.weight)
+        residual = likelihood(base.base(data.seen), data)[1] / root[:, None]
+        values, vectors = np.linalg.eigh(root[:, None] * kernel * root)
         turned = vectors.T @ residual
         pairs = list(product(self.settings.amplitudes, self.settings.noises))
         spectra = [a**2 * np.maximum(values, 0) + v for a, v in pairs]
@@ -93,6 +95,7 @@ class ResidualLearner:
         shrink = sum(w * a**2 / s for w, (a, _), s in zip(weights, pairs, spectra, strict=True))
         explain = sum(w * a**4 / s for w, (a, _), s in zip(weights, pairs, spectra, strict=True))
         scale = float(weights @ [a**2 for a, _ in pairs])
+        vectors = root[:, None] * vectors
         alpha = vectors @ (np.reshape(shrink, (-1, 1)) * turned)
         return Solved(base, data.seen.places(), alpha, scale, (vectors * explain) @ vectors.T)
 

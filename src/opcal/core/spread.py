@@ -74,9 +74,9 @@ def features_of(
     return features.astype(dtype, copy=False), rho2 * left
 
 
-def posterior_root(features: FloatArray, own: FloatArray, right: FloatArray) -> FloatArray:
-    """R [f, f] after answers to items with these features [n, f], own variances and P(right) [n]."""
-    information = right * (1 - right) / CAUTION
+def posterior_root(features: FloatArray, own: FloatArray, right: FloatArray, weight: FloatArray) -> FloatArray:
+    """R [f, f] after answers to items with these features [n, f], own variances, P(right) and weights [n]."""
+    information = weight * right * (1 - right) / CAUTION
     weight = information / (1 + information * own)
     precision = np.eye(features.shape[1]) + (features.T * weight) @ features
     root: FloatArray = np.linalg.inv(np.linalg.cholesky(precision)).T

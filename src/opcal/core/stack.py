@@ -72,7 +72,7 @@ class Scorer:
         directions, own = self.spread.directions(x, p, cooled)
         others = [rows.confidence]
         if self.right is not None:
-            others.append(self.right.at_mode(correctness.inputs(x, rows.confidence)))
+            others.append(self.right.at_mode(x))
         return Parts(np.column_stack([each, *others]), directions, own)
 
     def blocks(self, rows: Outputs) -> Iterator[tuple[slice, Parts]]:
@@ -159,7 +159,7 @@ class AutoLearner:
         return places, landmark_basis(self.preparation.kernel, places)
 
     def _fit(self) -> Scorer:
-        data = labelled(self.preparation.see(self.answers.positions), self.answers.labels)
+        data = labelled(self.preparation, self.answers)
         kernel = self.preparation.kernel(data.seen, data.seen)
         lower = factor(kernel)
         weights = self._weights(data, kernel)
@@ -168,8 +168,7 @@ class AutoLearner:
         points = data.seen.places(e.dtype)
         spread, right = self._spread(data, kernel, fits, weights), None
         if len(weights) > len(self.prior_weights):
-            known = correctness.inputs_at(self.preparation, self.answers.positions)
-            right = correctness.fitted(self.preparation, known, self.answers.correct)
+            right = correctness.fitted(self.preparation, data.seen, self.answers)
         return Scorer(e, self.preparation.kernel, points, fits, weights, spread, right)
 
     def _modes(self, data: Labelled, lower: FloatArray) -> tuple[Fit, ...]:
@@ -207,9 +206,9 @@ class AutoLearner:
             kept, left = np.flatnonzero(~out), np.flatnonzero(out)
             held_out[out, :fits] = self._held_out(data, kernel, kept, left)
             if lost > 0:
-                held_out[out, -1] = self._right_held_out(kept, left)
+                held_out[out, -1] = self._right_held_out(data, kept, left)
         happened = np.where(data.right[:, None], held_out, 1 - held_out)
-        scores = np.log(np.clip(happened, FLOOR, 1)).sum(0)
+        scores = data.weight @ np.log(np.clip(happened, FLOOR, 1))
         raw = prior * np.exp(scores - scores[prior > 0].max())
         weights: FloatArray = raw / raw.sum()
         return weights
@@ -223,11 +222,10 @@ class AutoLearner:
         held_out: FloatArray = np.stack(each, 1)
         return held_out
 
-    def _right_held_out(self, kept: IntArray, out: IntArray) -> FloatArray:
+    def _right_held_out(self, data: Labelled, kept: IntArray, out: IntArray) -> FloatArray:
         """P(right) of the held-out items by a process that knows only right and wrong [out]."""
-        at, correct = self.answers.positions, self.answers.correct
-        fitted = correctness.fitted(self.preparation, correctness.inputs_at(self.preparation, at[kept]), correct[kept])
-        return fitted.at_mode(correctness.inputs_at(self.preparation, at[out]))
+        fitted = correctness.fitted(self.preparation, data.seen.take(kept), self.answers.take(kept))
+        return fitted.at_mode(data.seen.take(out))
 
     def _spread(self, data: Labelled, kernel: FloatArray, fits: tuple[Fit, ...], weights: FloatArray) -> Spread:
         landmarks, whiten = self._landmarks
@@ -236,7 +234,7 @@ class AutoLearner:
         each, p, cooled = mixture(fits, weights, data.seen, kernel)
         basis = self.preparation.kernel, landmarks, whiten, amplitude2
         features, own = features_of(*basis, data.seen, p, cooled)
-        root = posterior_root(features, own, each @ shares)
+        root = posterior_root(features, own, each @ shares, data.weight)
         dtype = self.preparation.embedding.dtype
         small = Places(landmarks.centred.astype(dtype), landmarks.whitened.astype(dtype))
         return Spread(self.preparation.kernel, small, whiten, root, amplitude2)

@@ -68,7 +68,7 @@ class TemperatureLearner:
         h, predicted = class_logits(self.pool.take(self.answers.positions), self.classes)
 
         def energy(tau: float) -> float:
-            fit = likelihood_of(np.exp(-tau) * h, self.answers.labels, predicted)[0]
+            fit = likelihood_of(np.exp(-tau) * h, self.answers.labels, predicted, self.answers.weight)[0]
             return 0.5 * (tau / self.prior_sd) ** 2 - fit
 
         found = minimize_scalar(energy, bounds=(-WIDEST, WIDEST), method="bounded", options={"xatol": 1e-9})

@@ -1,8 +1,8 @@
 """The design "variance": label the item that takes most doubt out of the whole pool (method.md §3).
 
 Greedy argmax_j Σ_i w_i C_ij²/(C_jj + ν) over candidate rows; C is the posterior covariance of the kernel softmax's f
-given the items that are answered or asked, w_i = q(1−q) + .05 with q the probability that i's prediction is right.
-q is renewed at 16, 32, 64, … answers by a kernel softmax of its own, so the design stands beside any method.
+given the items that are answered or asked, w_i = 1 − Σ_c p_c² + .1, p the class probabilities of i. p is renewed
+at 8, 11, 16, 23, 32, … answers by a kernel softmax of its own, so the design stands beside any method.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from opcal.core.softmax import Prior, factor, labelled, mode, of_predicted
 CANDIDATES = 3000
 NOISE = 4.0
 """ν: one answer says at most ¼ about a log-odds."""
-DOUBT = 0.05
+DOUBT = 0.1
 """Weight that a certain item keeps."""
-FIRST_RENEWAL = 16
+FIRST_RENEWAL = 8
 DIGITS = 9
 PRIOR = Prior(temperature=1.0, pull=0.5)
 
@@ -47,11 +47,12 @@ class VarianceChooser:
         self.answers = answers
 
     def choose(self, k: int, pending: IntArray) -> IntArray:
-        given = np.unique(np.concatenate([self.answers.positions, pending]).astype(np.intp))
+        given = np.concatenate([self.answers.positions, pending]).astype(np.intp)
+        noise = NOISE / np.append(self.answers.weight, np.ones(len(pending)))
         free = ~np.isin(self.rows, given)
         chosen: list[int] = []
         if k > 0 and free.any():
-            covariance = self._covariance(given)
+            covariance = self._covariance(given, noise)
             chosen = [int(self.rows[j]) for j in greedy(covariance, self._weights(), free, k)]
         return np.array(chosen + self._others(given, k - len(chosen)), dtype=np.intp)
 
@@ -63,13 +64,13 @@ class VarianceChooser:
     def _prior(self) -> FloatArray:
         return self.preparation.kernel(self._seen, self._seen)
 
-    def _covariance(self, given: IntArray) -> FloatArray:
+    def _covariance(self, given: IntArray, noise: FloatArray) -> FloatArray:
         """C [m, m] of the candidates after the items that are answered or asked."""
         if not len(given):
             return self._prior.copy()
         seen = self.preparation.see(given)
         kernel = self.preparation.kernel(seen, seen)
-        kernel[np.diag_indices_from(kernel)] += NOISE
+        kernel[np.diag_indices_from(kernel)] += noise
         cross = self.preparation.kernel(seen, self._seen)
         reduced = np.linalg.solve(np.linalg.cholesky(kernel), cross)
         left: FloatArray = self._prior - reduced.T @ reduced
@@ -78,17 +79,17 @@ class VarianceChooser:
     def _weights(self) -> FloatArray:
         m = _renewal(len(self.answers))
         if self._doubted[0] != m:
-            right = self._right(self.answers.first(m))
-            self._doubted = m, right * (1 - right) + DOUBT
+            p = self._classes(self.answers.first(m))
+            self._doubted = m, 1 - np.einsum("ij,ij->i", p, p) + DOUBT
         return self._doubted[1]
 
-    def _right(self, answers: Answers) -> FloatArray:
-        """P(right) of the candidates after these answers [m]."""
-        data = labelled(self.preparation.see(answers.positions), answers.labels)
+    def _classes(self, answers: Answers) -> FloatArray:
+        """Class probabilities of the candidates after these answers [m, K]."""
+        data = labelled(self.preparation, answers)
         kernel = self.preparation.kernel
         fit = mode(data, factor(kernel(data.seen, data.seen)), 1.0, PRIOR)
         latent = fit.latent(self._seen, kernel(self._seen, data.seen)) if len(data) else fit.base(self._seen)
-        return of_predicted(latent, self._seen.predicted)[1]
+        return of_predicted(latent, self._seen.predicted)[0]
 
     def _others(self, given: IntArray, k: int) -> list[int]:
         """Where every candidate is taken: pool rows in one random order fixed by the field."""
@@ -117,5 +118,8 @@ def greedy(covariance: FloatArray, weights: FloatArray, free: BoolArray, k: int)
 
 
 def _renewal(n: int) -> int:
-    """0 below 16, else the largest 16·2^j that is at most n."""
-    return 0 if n < FIRST_RENEWAL else FIRST_RENEWAL * 2 ** int(np.log2(n / FIRST_RENEWAL))
+    """0 below 8, else the largest round(8·2^(j/2)) that is at most n."""
+    best, j = 0, 0
+    while (count := round(FIRST_RENEWAL * 2 ** (j / 2))) <= n:
+        best, j = count, j + 1
+    return best
