@@ -4,16 +4,28 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared lint format bench bench-efficacy clean
+.PHONY: demo test test-shared test-paper paper paper-quick lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not paper" $(ARGS)
 
 test-shared: $(VENV)/.dev
-	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not paper" $(ARGS)
+
+# The networks of `opcal paper`: tests that need torch.
+test-paper: $(VENV)/.paper
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m paper $(ARGS)
+
+# The paper's evaluation; both go on where they were stopped.
+PAPER_OUT ?= build/paper
+paper: $(VENV)/.paper
+	$(BIN)/opcal paper --data $(SHARED)/data --out $(PAPER_OUT) $(ARGS)
+
+paper-quick: $(VENV)/.paper
+	$(BIN)/opcal paper --quick --data $(SHARED)/data --out $(PAPER_OUT)-quick $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -46,6 +58,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
+	@touch $@
+
+$(VENV)/.paper: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,paper]"
 	@touch $@
 
 clean:

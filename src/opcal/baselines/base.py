@@ -39,6 +39,11 @@ class Told:
         gap: FloatArray = self.correct - self.confidence
         return gap
 
+    @property
+    def weight(self) -> FloatArray:
+        """[n], ones: a baseline takes every answer for what it says."""
+        return np.ones(len(self))
+
     def __len__(self) -> int:
         return len(self.positions)
 

@@ -46,7 +46,7 @@ class DensityAwareScaling(Baseline):
 
         def energy(v: FloatArray) -> tuple[float, FloatArray]:
             colder = np.exp(-(v[0] + v[1] * s))[:, None] * h
-            fit, slope = likelihood_of(colder, told.labels, predicted)
+            fit, slope = likelihood_of(colder, told.labels, predicted, told.weight)
             each = (slope * colder).sum(1)
             return float(0.5 * PRIOR * v[1] ** 2 - fit), np.array([each.sum(), each @ s + PRIOR * v[1]])
 

@@ -50,7 +50,7 @@ def fit_temperature(told: Told) -> Cooled:
     h, predicted = class_logits(told.rows, classes)
 
     def loss(log_t: float) -> float:
-        return -likelihood_of(np.exp(-log_t) * h, told.labels, predicted)[0]
+        return -likelihood_of(np.exp(-log_t) * h, told.labels, predicted, told.weight)[0]
 
     best = minimize_scalar(loss, bounds=(-WIDEST, WIDEST), method="bounded", options={"xatol": 1e-9}).x
     return Cooled(float(np.exp(best)), classes)
@@ -111,7 +111,7 @@ class _Search:
 
         def energy(v: FloatArray) -> tuple[float, FloatArray]:
             mixing, bias = v[k:].reshape(k, -1), v[:k]
-            fit, slope = likelihood_of(base + seen @ mixing.T + bias, labels, predicted)
+            fit, slope = likelihood_of(base + seen @ mixing.T + bias, labels, predicted, np.ones(len(at)))
             gradient = penalty * v
             gradient[:k] -= slope.sum(0)
             gradient[k:] -= (slope.T @ seen).ravel()
@@ -137,7 +137,7 @@ class _Search:
 
     def _held_out(self, fit: Mixed | None, part: IntArray) -> float:
         assert fit is not None
-        return likelihood_of(fit.latent(self.h[part]), self.labels[part], self.predicted[part])[0]
+        return likelihood_of(fit.latent(self.h[part]), self.labels[part], self.predicted[part], np.ones(len(part)))[0]
 
 
 def _directions(pool: Outputs, classes: int) -> FloatArray:

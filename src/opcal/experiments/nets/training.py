@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +53,7 @@ def resumed(network: nn.Module, optimiser: torch.optim.Optimizer, checkpoint: Pa
     """The epoch to go on with; a checkpoint that cannot be read is as good as none."""
     if checkpoint is None or not checkpoint.exists():
         return 0
-    with contextlib.suppress(RuntimeError, EOFError, KeyError, OSError):
+    with contextlib.suppress(RuntimeError, EOFError, KeyError, OSError, pickle.UnpicklingError):
         kept: dict[str, Any] = torch.load(checkpoint, weights_only=True)
         network.load_state_dict(kept["network"])
         optimiser.load_state_dict(kept["optimiser"])
@@ -72,7 +74,7 @@ def run_epoch(
         rows = order[step * recipe.batch : (step + 1) * recipe.batch] if steps > 1 else order
         for group in optimiser.param_groups:
             done = (epoch + step / steps) / recipe.epochs
-            group["lr"] = recipe.rate * 0.5 * (1 + np.cos(np.pi * done))
+            group["lr"] = recipe.rate * 0.5 * (1 + math.cos(math.pi * done))
         batch = x[rows] if recipe.augment is None else recipe.augment(x[rows], generator)
         optimiser.zero_grad()
         logits = network(batch.to(network.device))

@@ -14,7 +14,7 @@ from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Print
 
 CROP = 26
 """Side of a crop of a 32×32 image, enlarged to 32×32 again."""
-EPOCHS, QUICK_EPOCHS, FULL_EPOCHS = 16, 4, 100
+EPOCHS, QUICK_EPOCHS, FULL_EPOCHS = 12, 4, 100
 QUICK_ITEMS = 4_000
 HIDDEN = 10
 
