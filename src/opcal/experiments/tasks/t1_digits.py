@@ -12,7 +12,8 @@ from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Print
 
 TRAINED, FIELD, HIDDEN = 2_000, 1_800, 5
 """The paper's sizes; a digit of the control misses its five rightmost columns."""
-EPOCHS = 30
+EPOCHS, RATE, DECAY, BATCH = 20, 2e-3, 1e-2, 16
+"""With these, 65 to 71 % of USPS are read (four seeds), as the paper's 68 %; with shifted digits in training, 74 %."""
 
 
 def data(settings: Settings) -> Domains:
@@ -47,15 +48,15 @@ def _full(folder: Path) -> tuple[Examples, Examples, Examples]:
 def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
     from opcal.experiments.nets import lenet, model, network, training
 
-    recipe = training.Recipe(EPOCHS)
+    recipe = training.Recipe(EPOCHS, RATE, BATCH, DECAY)
     return model.trained(lenet.LeNet5, network.image_tensor, recipe, domains.train, seed, path)
 
 
 def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
     from opcal.experiments.nets import lenet, model, network, training
 
-    # Fine-tuning shifts its digits. Training does not: then 63 % of USPS are read (the paper: 68 %), with shifts 74 %.
-    recipe = training.Recipe(EPOCHS, augment=training.shifted)
+    # Fine-tuning shifts its digits.
+    recipe = training.Recipe(EPOCHS, RATE, BATCH, DECAY, training.shifted)
     return model.restored(lenet.LeNet5, network.image_tensor, recipe, path)
 
 
