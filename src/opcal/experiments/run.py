@@ -13,7 +13,7 @@ from opcal.errors import MissingDependency
 from opcal.experiments import store, tasks
 from opcal.experiments.settings import Settings
 from opcal.experiments.stages import STAGES, stage
-from opcal.experiments.stages.context import Context, make_model, weights_path
+from opcal.experiments.stages.context import Context, make_model
 from opcal.experiments.tasks.base import Task
 
 Told = Callable[[str, int, int], None]
@@ -60,20 +60,17 @@ def run(settings: Settings, names: list[str], *, workers: int, told: Told) -> No
 
 def check(settings: Settings, chosen: list[Task]) -> None:
     """Refused before hours are spent: missing torch."""
-    if all(not task.torch or not _to_train(settings, task) for task in chosen):
+    networks = [task for task in chosen if task.torch or settings.size == "full"]
+    if not networks:
         return
     try:
         import torch  # noqa: F401
     except ImportError:
-        named = ", ".join(task.name for task in chosen if task.torch)
+        named = ", ".join(task.name for task in networks)
         raise MissingDependency(
             f"tasks {named} train networks and torch is not installed: pip install torch==2.13.0, then "
             "pip install 'opcal[paper]'; --task 5 --task 6 need neither"
         ) from None
-
-
-def _to_train(settings: Settings, task: Task) -> bool:
-    return not all(weights_path(settings, task, seed).exists() for seed in range(settings.models))
 
 
 def _done(settings: Settings, todo: list[Job], workers: int) -> Iterator[Job]:

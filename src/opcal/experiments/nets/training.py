@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +51,13 @@ def resumed(network: nn.Module, optimiser: torch.optim.Optimizer, checkpoint: Pa
     """The epoch to go on with; a checkpoint that cannot be read is as good as none."""
     if checkpoint is None or not checkpoint.exists():
         return 0
-    with contextlib.suppress(RuntimeError, EOFError, KeyError, OSError, pickle.UnpicklingError):
+    try:
         kept: dict[str, Any] = torch.load(checkpoint, weights_only=True)
-        network.load_state_dict(kept["network"])
-        optimiser.load_state_dict(kept["optimiser"])
-        return int(kept["epoch"])
-    return 0
+    except Exception:  # torch raises whatever comes first in a broken file
+        return 0
+    network.load_state_dict(kept["network"])
+    optimiser.load_state_dict(kept["optimiser"])
+    return int(kept["epoch"])
 
 
 def run_epoch(

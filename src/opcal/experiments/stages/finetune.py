@@ -25,9 +25,10 @@ FIRST = 0.5
 def measure(context: Context) -> Figures:
     split = context.split
     counts = counts_of(len(split.here), QUICK_SHARES if context.settings.quick else SHARES)
-    layers = {"last layer": False} | ({"whole network": True} if context.task.whole_network else {})
+    whole_network = context.task.whole_network or context.settings.size == "full"
+    layers = {"last layer": False} | ({"whole network": True} if whole_network else {})
     found: dict[str, Any] = {name: _tuned(context, split, counts, whole) for name, whole in layers.items()}
-    best = "whole network" if context.task.whole_network else "last layer"
+    best = "whole network" if whole_network else "last layer"
     found["then calibrated"] = _then_calibrated(context, split, counts, best == "whole network")
     return {"tuned": rounded(found), "before": _before(split), "pool": len(split.here), "then calibrated": best}
 

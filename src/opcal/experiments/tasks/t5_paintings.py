@@ -10,6 +10,7 @@ import numpy as np
 
 from opcal.experiments import linear
 from opcal.experiments.settings import Settings
+from opcal.experiments.tasks import pictures as pictures_in_folders
 from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Printed, Task, arrays, labels_of
 
 FILE = "pacs_effnetlite0.npz"
@@ -19,6 +20,8 @@ TRAINED = 720
 
 
 def data(settings: Settings) -> Domains:
+    if settings.size == "full":
+        return pictures_in_folders.image_clef(settings)
     found = arrays(settings.data, FILE)
     photo = Examples(found["feat_photo"].astype(np.float32), labels_of(found["y_photo"]))
     art = Examples(found["feat_art_painting"].astype(np.float32), labels_of(found["y_art_painting"]))
@@ -30,6 +33,8 @@ def data(settings: Settings) -> Domains:
 
 def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
     """A bootstrap of the photos stands for another training."""
+    if settings.size == "full":
+        return pictures_in_folders.train_resnet50(domains, seed, settings, path)
     rows = np.random.default_rng([seed, 5]).integers(0, len(domains.train), len(domains.train))
     examples = domains.train if seed == 0 else domains.train.take(rows)
     model = linear.trained(examples, len(domains.classes), PENALTY)
@@ -38,10 +43,15 @@ def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
 
 
 def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
+    if settings.size == "full":
+        return pictures_in_folders.restore_resnet50(domains, seed, settings, path)
     return linear.load(path)
 
 
 def pictures(settings: Settings) -> tuple[list[Inputs], list[Inputs]]:
+    if settings.size == "full":
+        full = pictures_in_folders.image_clef(settings)
+        return list(full.train.inputs[:6]), list(full.field.inputs[:6])
     found = arrays(settings.data, FILE)
     return [_pictures(found, name) for name in ("photo", "art_painting")]  # type: ignore[return-value]
 

@@ -8,12 +8,15 @@ import numpy as np
 
 from opcal.experiments import linear
 from opcal.experiments.settings import Settings
+from opcal.experiments.tasks import pictures
 from opcal.experiments.tasks.base import Domains, Examples, Model, Printed, Task, arrays, labels_of
 
 FILE = "imagenet_val_effnetlite0.npz"
 
 
 def data(settings: Settings) -> Domains:
+    if settings.size == "full":
+        return pictures.image_net(settings)
     found = arrays(settings.data, FILE)
     labels = labels_of(found["y"])
     sharp = Examples(found["feat_orig"].astype(np.float32), labels)
@@ -24,6 +27,8 @@ def data(settings: Settings) -> Domains:
 
 def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
     """The published network's own last layer: there is nothing to train."""
+    if settings.size == "full":
+        return pictures.published_inception(domains, seed, settings, path)
     found = arrays(settings.data, FILE)
     model = linear.LinearModel(found["W"].astype(np.float32), found["b"].astype(np.float32))
     model.save(path)
@@ -31,6 +36,8 @@ def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
 
 
 def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
+    if settings.size == "full":
+        return pictures.restore_inception(domains, seed, settings, path)
     return linear.load(path)
 
 

@@ -50,7 +50,9 @@ def panels(names: list[str], draw: Panel, title: str) -> Figure:
     unique: dict[str, Any] = {}
     for ax in axes[: len(names)]:
         unique |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    figure.legend(
+        unique.values(), unique.keys(), loc="outside lower center", ncols=min(5, 2 * columns), frameon=False, fontsize=8
+    )
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure
 
