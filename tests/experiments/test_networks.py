@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from experiments.made_data import patterns
 from PIL import Image
 
 torch = pytest.importorskip("torch")
@@ -25,8 +26,8 @@ from opcal.experiments.tasks import pictures  # noqa: E402
 from opcal.experiments.tasks.base import Examples  # noqa: E402
 
 pytestmark = pytest.mark.paper
-IMAGES = np.random.default_rng(0).integers(0, 256, (24, 16, 16), dtype=np.uint8)
-DIGITS = Examples(IMAGES, np.arange(24) % 10)
+IMAGES, LABELS = patterns(np.random.default_rng(0), 60, 10, (16, 16), 0.2)
+DIGITS = Examples(IMAGES, LABELS.astype(int))
 RECIPE = training.Recipe(4, batch=8, augment=training.shifted)
 
 
@@ -150,6 +151,7 @@ def test_fine_tuning_copies_the_network_and_moves_what_was_asked(tmp_path):
     last = model.fine_tuned(DIGITS, 0, whole=False, quick=True)
     everything = model.fine_tuned(DIGITS, 0, whole=True, quick=True)
     np.testing.assert_array_equal(outputs(model), before)
+    assert (outputs(last).argmax(1) == LABELS).mean() >= (before.argmax(1) == LABELS).mean()
     np.testing.assert_array_equal(last.outputs(IMAGES)[0], model.outputs(IMAGES)[0])
     assert not np.array_equal(everything.outputs(IMAGES)[0], model.outputs(IMAGES)[0])
 

@@ -39,7 +39,8 @@ class TorchModel:
     def outputs(self, inputs: Inputs) -> tuple[FloatArray, FloatArray]:
         """One pass gives z and the logits."""
         self.network.eval()
-        features = torch.cat([self.network.represent(batch) for batch in self._batches(inputs)])
+        none = torch.empty(0, self.network.last.in_features, device=self.network.device)
+        features = torch.cat([none, *(self.network.represent(batch) for batch in self._batches(inputs))])
         return features.cpu().numpy(), self.network.last(features).cpu().numpy()
 
     def _batches(self, inputs: Inputs) -> Iterator[Tensor]:
