@@ -20,8 +20,10 @@ from opcal.experiments.store import whole as written_whole
 from opcal.experiments.tasks.base import Examples, Inputs
 
 CHUNK = 256
-TUNING_RATE, TUNING_DECAY = 3e-4, 1e-2
-TUNING_EPOCHS, QUICK_EPOCHS, PATIENCE = 10, 2, 3
+TUNING_RATE, TUNING_DECAY, TUNING_BATCH = 1e-3, 1e-2, 32
+TUNING_EPOCHS, QUICK_EPOCHS = 10, 2
+LEAST_STEPS = 150
+"""Few labels make an epoch of a step or two: then there are more epochs."""
 HELD_OUT = 5
 
 
@@ -90,8 +92,10 @@ def _tune(network: Network, x: Tensor, labels: np.ndarray, recipe: Recipe, seed:
     n = len(labels)
     rest, held = folds(n, HELD_OUT, seed)[0] if n >= HELD_OUT else (np.arange(n), np.arange(n))
     y = torch.from_numpy(np.asarray(labels)).long()
-    epochs = QUICK_EPOCHS if quick else TUNING_EPOCHS
-    gentle = replace(recipe, rate=TUNING_RATE, decay=TUNING_DECAY, epochs=epochs, batch=32)
+    steps = max(1, len(rest) // TUNING_BATCH)
+    epochs = QUICK_EPOCHS if quick else max(TUNING_EPOCHS, LEAST_STEPS // steps)
+    patience = max(3, epochs // 4)
+    gentle = replace(recipe, rate=TUNING_RATE, decay=TUNING_DECAY, epochs=epochs, batch=TUNING_BATCH)
     optimiser = torch.optim.AdamW(network.parameters(), lr=TUNING_RATE, weight_decay=TUNING_DECAY)
     best, least, since = copy.deepcopy(network.state_dict()), _loss(network, x[held], y[held]), 0
     for epoch in range(epochs):
@@ -100,7 +104,7 @@ def _tune(network: Network, x: Tensor, labels: np.ndarray, recipe: Recipe, seed:
         since += 1
         if loss < least:
             best, least, since = copy.deepcopy(network.state_dict()), loss, 0
-        if since >= PATIENCE:
+        if since >= patience:
             break
     network.load_state_dict(best)
     network.eval()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from opcal.core.method import FloatArray
 from opcal.experiments.settings import Settings
 from opcal.experiments.shift import Part, Shift, Split, load, save, split_of
@@ -14,7 +16,7 @@ from opcal.experiments.tasks.base import Domains, Examples, Model, Task
 
 PASSES, QUICK_PASSES = 20, 5
 MANY_CLASSES = 50
-QUICK_ITEMS, QUICK_ITEMS_MANY_CLASSES = 1_600, 800
+QUICK_ITEMS, QUICK_ITEMS_MANY_CLASSES, QUICK_TRAINING = 1_600, 800, 2_000
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,14 @@ def make_model(settings: Settings, task: Task, seed: int) -> None:
     else:
         weights.parent.mkdir(parents=True, exist_ok=True)
         model = task.train(domains, seed, settings, weights)
-    save(_shift(domains, model, task, seed, QUICK_PASSES if settings.quick else PASSES), target)
+    save(_shift(domains, model, task, seed, settings.quick), target)
 
 
-def _shift(domains: Domains, model: Model, task: Task, seed: int, passes: int) -> Shift:
+def _shift(domains: Domains, model: Model, task: Task, seed: int, quick: bool) -> Shift:
     def part(examples: Examples, dropout: FloatArray | None = None) -> Part:
         return Part(*model.outputs(examples.inputs), examples.labels, dropout)
 
     masked = None if domains.masked is None else part(domains.masked)
-    field = part(domains.field, model.with_dropout(domains.field.inputs, passes, seed))
-    return Shift(part(domains.train), part(domains.origin), field, *model.head, task.pool_share, masked, domains.groups)
+    field = part(domains.field, model.with_dropout(domains.field.inputs, QUICK_PASSES if quick else PASSES, seed))
+    train = domains.train.take(np.arange(len(domains.train))[: QUICK_TRAINING if quick else None])
+    return Shift(part(train), part(domains.origin), field, *model.head, task.pool_share, masked, domains.groups)
