@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared test-paper paper paper-quick lint format bench bench-efficacy clean
+.PHONY: demo test test-shared test-paper paper paper-quick paper-docs lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -64,6 +64,11 @@ $(VENV)/.paper: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,paper]"
 	@touch $@
+
+# The committed results: the runs of PAPER_OUT, and tables and figures of them; pictures of the data stay out.
+paper-docs: $(VENV)/.paper
+	mkdir -p docs/paper && rm -rf docs/paper/* && cp -r $(PAPER_OUT)/runs docs/paper/
+	$(BIN)/python -c "from pathlib import Path; from opcal.experiments.telling import page; page.write(Path('docs/paper'))"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist build

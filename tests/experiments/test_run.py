@@ -58,6 +58,7 @@ def test_a_task_is_told_in_tables_figures_and_one_page(done):
     ):
         assert heading in text
     assert "(0.226)" in text  # what the paper printed
+    assert "`opcal paper --task 5 --models 1 --splits 1 --repeats 1 --quick --data DATA --out OUT`" in text
     names = {path.name for path in (done / "figures").iterdir()}
     for name in ("lce", "data-efficiency", "efficiency", "fine-tuning", "decomposition", "selections"):
         assert {f"{name}.png", f"{name}.svg"} <= names
@@ -164,7 +165,7 @@ def test_a_page_can_be_written_from_half_of_the_runs(done, tmp_path):
     (tmp_path / "runs").mkdir()
     for name in ("t5-accuracy-s0.json", "t5-efficacy-s0.json"):
         (tmp_path / "runs" / name).write_bytes((done / "runs" / name).read_bytes())
-    page.write(tmp_path, quick=False)
+    page.write(tmp_path)
     assert "## Table 2" in (tmp_path / "paper.md").read_text(encoding="utf-8")
 
 

@@ -87,7 +87,7 @@ def command(
     console = Console(stderr=as_json)
     _run(console, settings, [task.name for task in chosen], workers)
     drawn = [path for task in chosen for path in examples.draw(settings, task)]
-    written = page.write(out, quick=is_quick, examples=drawn)
+    written = page.write(out, examples=drawn)
     if as_json:
         click.echo(json.dumps(store.all_runs(out)))
     console.print("Tables and figures: " + ", ".join(str(path) for path in written), soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from opcal.experiments import store
 from opcal.experiments.telling import extras, figures, markdown, tables
@@ -29,11 +28,11 @@ SECTIONS = (
 )
 
 
-def write(out: Path, *, quick: bool, examples: list[Path] | None = None) -> list[Path]:
+def write(out: Path, *, examples: list[Path] | None = None) -> list[Path]:
     """Everything that can be told from OUT/runs."""
     runs = Runs(store.all_runs(out))
     drawn = draw(runs, out)
-    lines = ["# The paper's evaluation, rerun", "", *introduction(runs, quick)]
+    lines = ["# The paper's evaluation, rerun", "", *introduction(runs)]
     for section in SECTIONS:
         lines += section(runs)
     lines += ["## Figures", ""]
@@ -50,22 +49,40 @@ def write(out: Path, *, quick: bool, examples: list[Path] | None = None) -> list
     return [out / "index.html", out / "paper.md"]
 
 
-def introduction(runs: Runs, quick: bool) -> list[str]:
-    settings = {run["stage"]: 0 for run in runs.all}
-    for run in runs.all:
-        settings[run["stage"]] = max(settings[run["stage"]], run["seed"] + 1)
-    used = ", ".join(f"{stage} {n}" for stage, n in settings.items())
-    versions: dict[str, Any] = runs.all[0]["versions"] if runs.all else {}
+def introduction(runs: Runs) -> list[str]:
+    versions = runs.all[0]["versions"] if runs.all else {}
     told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    kind = "A **quick** run: small trainings, few splits, fields cut short. " if quick else ""
+    small = any(run["settings"]["quick"] for run in runs.all)
+    kind = "A **quick** run: small trainings, few splits, fields cut short. " if small else ""
     return [
-        f"{kind}Li et al., Operational Calibration (ESEC/FSE 2020), measured again from raw data by `opcal paper`. "
-        f"Every "
-        "number comes from a run stored under `runs/`, and the same command makes it again. `paper` is the paper's "
-        "method, `auto` opcal's default.",
+        f"{kind}Li et al., Operational Calibration (ESEC/FSE 2020), measured again from raw data. Every number comes "
+        f"from "
+        "a run stored under `runs/`; these commands make them again, to the last digit on the same machine (times "
+        "are no "
+        "such figures). `paper` is the paper's method, `auto` opcal's default.",
         "",
-        f"Seeds a stage: {used}. Versions: {told}.",
+        *(f"- `{command}`" for command in commands(runs)),
         "",
+        f"Versions: {told}.",
+        "",
+    ]
+
+
+def commands(runs: Runs) -> list[str]:
+    """One command for all tasks that were run in the same way."""
+    ways: dict[str, list[str]] = {}
+    for task in dict.fromkeys(run["task"] for run in runs.all):
+        mine = [run for run in runs.all if run["task"] == task]
+        settings = mine[0]["settings"]
+        seeds = {
+            stage: 1 + max(run["seed"] for run in mine if run["stage"] == stage) for stage in {r["stage"] for r in mine}
+        }
+        way = f"--models {settings['models']} --splits {seeds.get('curves', 1)} --repeats {seeds.get('few', 1)}"
+        way += " --quick" * settings["quick"] + f" --size {settings['size']}" * (settings["size"] != "default")
+        ways.setdefault(way, []).append(task[0])
+    return [
+        f"opcal paper {' '.join(f'--task {task}' for task in dict.fromkeys(names))} {way} --data DATA --out OUT"
+        for way, names in ways.items()
     ]
 
 
