@@ -8,7 +8,8 @@ import numpy as np
 
 from opcal.experiments import layouts
 from opcal.experiments.settings import Settings
-from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Printed, Task, arrays, labels_of
+from opcal.experiments.tasks.base import Domains, Examples, Inputs, Printed, Task, arrays, labels_of
+from opcal.experiments.tasks.learned import Built, learned
 
 TRAINED, FIELD, HIDDEN = 2_000, 1_800, 5
 """The paper's sizes; a digit of the control misses its five rightmost columns."""
@@ -45,19 +46,20 @@ def _full(folder: Path) -> tuple[Examples, Examples, Examples]:
     return home[0], home[1], Examples(*layouts.usps_h5(folder / "usps.h5"))
 
 
-def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import lenet, model, network, training
+def _network(domains: Domains, settings: Settings) -> Built:
+    from opcal.experiments.nets import lenet, network, training
 
-    recipe = training.Recipe(EPOCHS)
-    return model.trained(lenet.LeNet5, network.image_tensor, recipe, domains.train, seed, path)
+    return lenet.LeNet5, network.image_tensor, training.Recipe(EPOCHS)
 
 
-def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import lenet, model, network, training
+def _network_to_tune(domains: Domains, settings: Settings) -> Built:
+    """Fine-tuning shifts its digits, training did not."""
+    from opcal.experiments.nets import lenet, network, training
 
-    # Fine-tuning shifts its digits.
-    recipe = training.Recipe(EPOCHS, augment=training.shifted)
-    return model.restored(lenet.LeNet5, network.image_tensor, recipe, path)
+    return lenet.LeNet5, network.image_tensor, training.Recipe(EPOCHS, augment=training.shifted)
+
+
+TRAIN, RESTORE = learned(_network)[0], learned(_network_to_tune)[1]
 
 
 def pictures(settings: Settings) -> tuple[list[Inputs], list[Inputs]]:
@@ -93,8 +95,8 @@ TASK = Task(
         },
     ),
     data=data,
-    train=train,
-    restore=restore,
+    train=TRAIN,
+    restore=RESTORE,
     pool_share=0.5,
     pictures=pictures,
 )

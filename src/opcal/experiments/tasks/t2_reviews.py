@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from opcal.experiments import reviews
 from opcal.experiments.settings import Settings
-from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Printed, Task
+from opcal.experiments.tasks.base import Domains, Examples, Inputs, Printed, Task
+from opcal.experiments.tasks.learned import Built, learned
 
 LENGTH, QUICK_LENGTH, FULL_LENGTH = 400, 240, 800
 EPOCHS = 14
@@ -33,26 +32,15 @@ def domains_of(settings: Settings, encode: Callable[[list[str], dict[str, int]],
     return Domains(train, origin, field, ("negative", "positive"), groups=groups)
 
 
-def _network(domains: Domains, settings: Settings) -> tuple[Callable[[], Any], Any]:
-    from opcal.experiments.nets import text, training
+def _network(domains: Domains, settings: Settings) -> Built:
+    from opcal.experiments.nets import network, text, training
 
     made = text.Recurrent if settings.size == "full" else text.SmallRecurrent
     recipe = training.Recipe(EPOCHS, rate=3e-3, decay=1e-2, batch=16, augment=training.words_dropped)
-    return lambda: made(reviews.MOST_WORDS), recipe
+    return lambda: made(reviews.MOST_WORDS), network.token_tensor, recipe
 
 
-def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(domains, settings)
-    return model.trained(make, network.token_tensor, recipe, domains.train, seed, path)
-
-
-def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(domains, settings)
-    return model.restored(make, network.token_tensor, recipe, path)
+TRAIN, RESTORE = learned(_network)
 
 
 TASK = Task(
@@ -83,7 +71,7 @@ TASK = Task(
         },
     ),
     data=data,
-    train=train,
-    restore=restore,
+    train=TRAIN,
+    restore=RESTORE,
     pool_share=0.5,
 )

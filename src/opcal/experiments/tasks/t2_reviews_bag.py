@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from opcal.experiments import reviews
 from opcal.experiments.settings import Settings
 from opcal.experiments.tasks import t2_reviews
-from opcal.experiments.tasks.base import Domains, Model
+from opcal.experiments.tasks.base import Domains
+from opcal.experiments.tasks.learned import Built, learned
 
 EPOCHS = 12
 
@@ -19,26 +17,15 @@ def data(settings: Settings) -> Domains:
     return t2_reviews.domains_of(settings, reviews.bags)
 
 
-def _network(domains: Domains) -> tuple[Callable[[], Any], Any]:
-    from opcal.experiments.nets import text, training
+def _network(domains: Domains, settings: Settings) -> Built:
+    from opcal.experiments.nets import network, text, training
 
     words = domains.train.inputs.shape[1]
     recipe = training.Recipe(EPOCHS, rate=1e-3, batch=32, augment=training.counts_dropped)
-    return lambda: text.BagOfWords(words), recipe
+    return lambda: text.BagOfWords(words), network.count_tensor, recipe
 
 
-def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(domains)
-    return model.trained(make, network.count_tensor, recipe, domains.train, seed, path)
-
-
-def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(domains)
-    return model.restored(make, network.count_tensor, recipe, path)
+TRAIN, RESTORE = learned(_network)
 
 
 TASK = dataclasses.replace(
@@ -47,6 +34,6 @@ TASK = dataclasses.replace(
     title="Polarity v1.0 → v2.0, bag of words",
     differs="The same reviews read by a perceptron over a bag of words; the paper's figures are those of its RNN.",
     data=data,
-    train=train,
-    restore=restore,
+    train=TRAIN,
+    restore=RESTORE,
 )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from opcal.experiments import layouts
 from opcal.experiments.settings import Settings
-from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Printed, Task, arrays, labels_of
+from opcal.experiments.tasks.base import Domains, Examples, Inputs, Printed, Task, arrays, labels_of
+from opcal.experiments.tasks.learned import Built, learned
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 OF_STL = (0, 2, 1, 3, 4, 5, 7, -1, 8, 9)
@@ -51,8 +50,8 @@ def _full(folder: Path) -> tuple[Examples, Examples, Examples]:
     return Examples(*train), Examples(*origin), Examples(coarse, of_cifar[kept])
 
 
-def _network(settings: Settings) -> tuple[Callable[[], Any], Any]:
-    from opcal.experiments.nets import residual, training
+def _network(domains: Domains, settings: Settings) -> Built:
+    from opcal.experiments.nets import network, residual, training
 
     full = settings.size == "full"
     epochs = QUICK_EPOCHS if settings.quick else FULL_EPOCHS if full else EPOCHS
@@ -64,21 +63,10 @@ def _network(settings: Settings) -> tuple[Callable[[], Any], Any]:
         augment=training.shifted_and_flipped,
         most=QUICK_ITEMS if settings.quick else None,
     )
-    return (residual.resnet18 if full else residual.SmallResNet), recipe
+    return (residual.resnet18 if full else residual.SmallResNet), network.image_tensor, recipe
 
 
-def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(settings)
-    return model.trained(make, network.image_tensor, recipe, domains.train, seed, path)
-
-
-def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(settings)
-    return model.restored(make, network.image_tensor, recipe, path)
+TRAIN, RESTORE = learned(_network)
 
 
 def pictures(settings: Settings) -> tuple[list[Inputs], list[Inputs]]:
@@ -114,8 +102,8 @@ TASK = Task(
         },
     ),
     data=data,
-    train=train,
-    restore=restore,
+    train=TRAIN,
+    restore=RESTORE,
     pool_share=0.625,
     pictures=pictures,
 )

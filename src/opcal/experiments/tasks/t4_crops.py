@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from opcal.experiments import layouts
 from opcal.experiments.settings import Settings
-from opcal.experiments.tasks.base import Domains, Examples, Inputs, Model, Printed, Task, arrays, labels_of
+from opcal.experiments.tasks.base import Domains, Examples, Inputs, Printed, Task, arrays, labels_of
+from opcal.experiments.tasks.learned import Built, learned
 
 CROP = 26
 """Side of a crop of a 32×32 image, enlarged to 32×32 again."""
@@ -54,8 +53,8 @@ def _full(folder: Path) -> tuple[Examples, Examples]:
     return train, test
 
 
-def _network(settings: Settings) -> tuple[Callable[[], Any], Any]:
-    from opcal.experiments.nets import training, vgg
+def _network(domains: Domains, settings: Settings) -> Built:
+    from opcal.experiments.nets import network, training, vgg
 
     full = settings.size == "full"
     epochs = QUICK_EPOCHS if settings.quick else FULL_EPOCHS if full else EPOCHS
@@ -67,21 +66,10 @@ def _network(settings: Settings) -> tuple[Callable[[], Any], Any]:
         augment=training.shifted_and_flipped,
         most=QUICK_ITEMS if settings.quick else None,
     )
-    return (vgg.vgg19 if full else vgg.small_vgg), recipe
+    return (vgg.vgg19 if full else vgg.small_vgg), network.image_tensor, recipe
 
 
-def train(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(settings)
-    return model.trained(make, network.image_tensor, recipe, domains.train, seed, path)
-
-
-def restore(domains: Domains, seed: int, settings: Settings, path: Path) -> Model:
-    from opcal.experiments.nets import model, network
-
-    make, recipe = _network(settings)
-    return model.restored(make, network.image_tensor, recipe, path)
+TRAIN, RESTORE = learned(_network)
 
 
 def pictures(settings: Settings) -> tuple[list[Inputs], list[Inputs]]:
@@ -117,8 +105,8 @@ TASK = Task(
         },
     ),
     data=data,
-    train=train,
-    restore=restore,
+    train=TRAIN,
+    restore=RESTORE,
     pool_share=0.5,
     pictures=pictures,
 )
