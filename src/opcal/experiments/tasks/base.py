@@ -79,6 +79,8 @@ class Task:
     title: str
     differs: str
     """How this task differs from the paper's, in a sentence or two."""
+    why: str
+    """Why its figures differ from the printed ones."""
     printed: Printed
     data: Callable[[Settings], Domains]
     train: Callable[[Domains, int, Settings, Path], Model]

@@ -16,6 +16,7 @@ STYLE = (
 SECTIONS = (
     tables.table_1,
     tables.table_2,
+    tables.differences,
     tables.table_3,
     extras.few_labels,
     extras.problem_1,
@@ -52,8 +53,8 @@ def write(out: Path, *, examples: list[Path] | None = None) -> list[Path]:
 def introduction(runs: Runs) -> list[str]:
     versions = runs.all[0]["versions"] if runs.all else {}
     told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    small = any(run["settings"]["quick"] for run in runs.all)
-    kind = "A **quick** run: small trainings, few splits, fields cut short. " if small else ""
+    small = dict.fromkeys(run["task"] for run in runs.all if run["settings"]["quick"])
+    kind = f"**Quick** (small trainings, few splits, fields cut short): task {', '.join(small)}. " if small else ""
     return [
         f"{kind}Li et al., Operational Calibration (ESEC/FSE 2020), measured again from raw data. Every number comes "
         f"from "

@@ -81,19 +81,35 @@ def _authors(runs: Runs, name: str, method: str) -> str:
 
 def _authors_words() -> list[str]:
     return [
-        "The printed figures of PS-conf., IR and SAR are 1 − accuracy in many rows (task 1: .320 for IR and SAR at "
-        "68.0 % "
+        "Printed figures of PS-conf., IR and SAR are 1 − accuracy in many rows (task 1: .320 for IR and SAR at 68.0 % "
         "accuracy; task 3: .529 for IR at 47.1 %; task 4: .364 for IR at 63.6 %; task 6: .546 for PS-conf. at 45.3 "
-        "%), or "
-        "the accuracy itself (task 3: .471 for PS-conf.): a confidence of 1, or of 0, for everything. That is what a "
-        "regression of the class index (0, 1, 2, …) gives once it is clipped to [0, 1]; the rows "
-        '"as the authors\' figures suggest" do just that. The .529 of SAR in task 4 is 1 − accuracy of task 3: that '
-        "row "
-        "looks exchanged. PS-logit there is a new classifier's highest probability, whose class may be another than "
+        "%) or "
+        "the accuracy itself (task 3: .471 for PS-conf.): a confidence of 1, or of 0, for everything. A regression "
+        "of the "
+        'class index (0, 1, 2, …) clipped to [0, 1] gives just that; the rows "as the authors\' figures suggest" do '
+        "so. "
+        "Platt's answers there are predicted class indices: 0, and so near the accuracy, where class 0 is the most "
+        "frequent, else 1. The .529 of SAR in task 4 is 1 − accuracy of task 3: that row looks exchanged. PS-logit "
+        "there "
+        "is a new classifier's highest probability, whose class may be another than the model's. These rows explain "
         "the "
-        "model's. These rows explain the paper; the others are the methods as they should be.",
+        "paper; the others are the methods as they should be.",
         "",
     ]
+
+
+def differences(runs: Runs) -> list[str]:
+    """What was measured beside what was printed, a sentence a task."""
+    lines = ["## Measured and printed", ""]
+    for name in runs.tasks("efficacy"):
+        task = tasks.task(name)
+        pairs = [
+            f"{words} {measured:.3f} ({task.printed.brier[method]:.3f})"
+            for method, words in (("uncalibrated", "uncalibrated"), ("paper", "paper's method"), ("TS", "temperature"))
+            if (measured := runs.mean(name, "efficacy", "methods", method, "brier")) is not None
+        ]
+        lines.append(f"- Task {name}: {', '.join(pairs)}. {task.why}")
+    return [*lines, ""]
 
 
 def _harm(runs: Runs, found: list[str]) -> list[str]:
