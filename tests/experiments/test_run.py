@@ -101,6 +101,11 @@ def test_a_run_of_other_settings_is_made_again(done, made):
     assert store.kept(other, "5", 0, "few") is None
 
 
+def test_a_run_of_other_code_is_made_again(done, made, monkeypatch):
+    monkeypatch.setattr(store, "code", lambda: "another")
+    assert store.kept(quick(made, done), "5", 0, "few") is None
+
+
 def test_workers_do_not_change_the_figures(done, made, tmp_path):
     script = (
         "import sys; from opcal.cli import main\n"

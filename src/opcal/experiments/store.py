@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import opcal
 from opcal.experiments.settings import Settings
 
 Figures = dict[str, Any]
+APART = {"store.py", "command.py", "run.py", "settings.py", "layouts.py", "pictures.py"}
 
 
 @contextmanager
@@ -39,12 +42,13 @@ def run_path(settings: Settings, task: str, seed: int, stage: str) -> Path:
 
 
 def kept(settings: Settings, task: str, seed: int, stage: str) -> Figures | None:
-    """The run of that task, seed and stage, where it is there and was made with the same settings."""
+    """The run of that task, seed and stage, where it is there and was made with the same settings and the same code."""
     path = run_path(settings, task, seed, stage)
     if not path.exists():
         return None
     found: Figures = json.loads(path.read_text(encoding="utf-8"))
-    return found if found["settings"] == settings.of_run() else None
+    same = found["settings"] == settings.of_run() and found["versions"]["code"] == code()
+    return found if same else None
 
 
 def keep(settings: Settings, task: str, seed: int, stage: str, figures: Figures, seconds: float) -> Figures:
@@ -76,8 +80,17 @@ def all_runs(out: Path) -> list[Figures]:
     return sorted(runs, key=lambda run: (run["task"], run["stage"], run["seed"]))
 
 
+@cache
+def code() -> str:
+    """Of the sources that figures follow from: all but how they are told and kept."""
+    root = Path(opcal.__file__).parent
+    used = [*(root / "core").glob("*.py"), *(root / "baselines").glob("*.py"), *(root / "experiments").rglob("*.py")]
+    named = sorted(p for p in [*used, root / "calibrator.py"] if p.parent.name != "telling" and p.name not in APART)
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in named)).hexdigest()[:12]
+
+
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "opcal": opcal.__version__}
+    found = {"python": platform.python_version(), "opcal": opcal.__version__, "code": code()}
     for name in ("numpy", "scipy", "scikit-learn", "torch"):
         try:
             found[name] = version(name)
