@@ -62,7 +62,7 @@ def test_a_task_is_told_in_tables_figures_and_one_page(done):
     names = {path.name for path in (done / "figures").iterdir()}
     for name in ("lce", "data-efficiency", "efficiency", "fine-tuning", "decomposition", "selections"):
         assert {f"{name}.png", f"{name}.svg"} <= names
-    assert "examples-t5.png" in names
+    assert {"examples-t5.png", "examples-t5.svg"} <= names
     html = (done / "index.html").read_text(encoding="utf-8")
     assert html.count("<table>") >= 8
     pictures = re.findall(r'<img alt="[^"]*" src="([^"]*)"', html)

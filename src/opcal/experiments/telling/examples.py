@@ -23,7 +23,7 @@ def draw(settings: Settings, task: Task) -> list[Path]:
         axes[row][0].set_title(name, loc="left", fontsize=9)
     figure.suptitle(f"task {task.name}: {task.title}", x=0.01, ha="left", fontsize=10)
     (settings.out / "figures").mkdir(parents=True, exist_ok=True)
-    written = [settings.out / "figures" / f"examples-t{task.name}.{kind}" for kind in ("png",)]
-    for path in written:
-        figure.savefig(path)
-    return written
+    path = settings.out / "figures" / f"examples-t{task.name}.png"
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path)
+    return [path]
