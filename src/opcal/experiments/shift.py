@@ -91,12 +91,10 @@ MOST_TRAINING = 5000
 """Training items that surprise is measured against: more add nothing but hours."""
 
 
-def split_of(
-    shift: Shift, seed: int, part: Part | None = None, share: float | None = None, most: int | None = None
-) -> Split:
+def split_of(shift: Shift, seed: int, part: Part | None = None, share: float | None = None) -> Split:
     whole = shift.field if part is None else part
-    order = np.random.default_rng(1000 + seed).permutation(len(whole))[:most]
-    n = round((shift.pool_share if share is None else share) * len(order))
+    order = np.random.default_rng(1000 + seed).permutation(len(whole))
+    n = round((shift.pool_share if share is None else share) * len(whole))
     here, unseen = (Side(whole.take(rows), shift.pool(whole.take(rows)), rows) for rows in (order[:n], order[n:]))
     learned_from = shift.train.take(np.arange(min(len(shift.train), MOST_TRAINING)))
     return Split(here, unseen, shift.pool(learned_from) if len(learned_from) else None, seed)

@@ -134,9 +134,8 @@ def trained(
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     network = make().to(device())
-    order = np.random.default_rng([seed, 3]).permutation(len(examples))
-    subset = examples.take(order[: recipe.most])
-    train(network, prepare(subset.inputs), subset.labels, recipe, seed, path.with_suffix(".checkpoint"))
+    shuffled = examples.take(np.random.default_rng([seed, 3]).permutation(len(examples)))
+    train(network, prepare(shuffled.inputs), shuffled.labels, recipe, seed, path.with_suffix(".checkpoint"))
     model = TorchModel(network, prepare, recipe)
     model.save(path)
     return model

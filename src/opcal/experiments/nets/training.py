@@ -25,15 +25,12 @@ class Recipe:
     batch: int = 64
     decay: float = 1e-4
     augment: Augment | None = None
-    most: int | None = None
-    """Training items that are used; None for all."""
 
 
 def train(network: Network, x: Tensor, labels: np.ndarray, recipe: Recipe, seed: int, checkpoint: Path | None) -> None:
     """AdamW with one cosine from `rate` to 0, in place; `checkpoint` is read where it is there and removed at the "
     "end."""
-    y = torch.from_numpy(np.asarray(labels)).long()[: recipe.most]
-    x = x[: recipe.most]
+    y = torch.from_numpy(np.asarray(labels)).long()
     optimiser = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
     first = resumed(network, optimiser, checkpoint)
     for epoch in range(first, recipe.epochs):

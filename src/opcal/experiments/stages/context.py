@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from opcal.core.method import FloatArray
+from opcal.core.method import FloatArray, IntArray
 from opcal.experiments.settings import Settings
 from opcal.experiments.shift import Part, Shift, Split, load, save, split_of
 from opcal.experiments.store import model_path
@@ -16,7 +16,7 @@ from opcal.experiments.tasks.base import Domains, Examples, Model, Task
 
 PASSES, QUICK_PASSES = 20, 5
 MANY_CLASSES = 50
-QUICK_ITEMS, QUICK_ITEMS_MANY_CLASSES, QUICK_TRAINING = 1_600, 800, 2_000
+QUICK_ITEMS, QUICK_ITEMS_MANY_CLASSES, QUICK_TRAINING = 1_600, 800, 3_000
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,11 @@ class Context:
 
     @cached_property
     def split(self) -> Split:
-        return split_of(self.shift, self.seed, most=self.most)
-
-    @property
-    def most(self) -> int | None:
-        """Field items that a quick run looks at."""
-        if not self.settings.quick:
-            return None
-        return QUICK_ITEMS if self.shift.field.logits.shape[1] <= MANY_CLASSES else QUICK_ITEMS_MANY_CLASSES
+        return split_of(self.shift, self.seed)
 
     @cached_property
     def domains(self) -> Domains:
-        return self.task.data(self.settings)
+        return domains_of(self.settings, self.task)
 
     @cached_property
     def model(self) -> Model:
@@ -55,12 +48,36 @@ def weights_path(settings: Settings, task: Task, seed: int) -> Path:
     return settings.out / "models" / f"t{task.name}-m{seed}.weights"
 
 
+def domains_of(settings: Settings, task: Task) -> Domains:
+    """The task's data; a quick run looks at some of it, drawn at random."""
+    domains = task.data(settings)
+    if not settings.quick:
+        return domains
+    most = QUICK_ITEMS if len(domains.classes) <= MANY_CLASSES else QUICK_ITEMS_MANY_CLASSES
+
+    def some(n: int, most: int) -> IntArray:
+        return np.random.default_rng(n).permutation(n)[:most]
+
+    def cut(examples: Examples, most: int) -> Examples:
+        return examples.take(some(len(examples), most))
+
+    rows = some(len(domains.field), most)
+    return replace(
+        domains,
+        train=cut(domains.train, QUICK_TRAINING),
+        origin=cut(domains.origin, most),
+        field=domains.field.take(rows),
+        masked=None if domains.masked is None else cut(domains.masked, most),
+        groups={name: mask[rows] for name, mask in domains.groups.items()},
+    )
+
+
 def make_model(settings: Settings, task: Task, seed: int) -> None:
     """Train the model, unless it is there already, and keep what it says."""
     target = model_path(settings, task.name, seed)
     if target.exists():
         return
-    domains, weights = task.data(settings), weights_path(settings, task, seed)
+    domains, weights = domains_of(settings, task), weights_path(settings, task, seed)
     if weights.exists():
         model = task.restore(domains, seed, settings, weights)
     else:
@@ -75,5 +92,4 @@ def _shift(domains: Domains, model: Model, task: Task, seed: int, quick: bool) -
 
     masked = None if domains.masked is None else part(domains.masked)
     field = part(domains.field, model.with_dropout(domains.field.inputs, QUICK_PASSES if quick else PASSES, seed))
-    train = domains.train.take(np.arange(len(domains.train))[: QUICK_TRAINING if quick else None])
-    return Shift(part(train), part(domains.origin), field, *model.head, task.pool_share, masked, domains.groups)
+    return Shift(part(domains.train), part(domains.origin), field, *model.head, task.pool_share, masked, domains.groups)

@@ -15,7 +15,7 @@ COMPARED = ("uncalibrated", "paper", "auto", "TS", "PS-conf", "PS-logit", "IR", 
 def measure(context: Context) -> Figures:
     if context.shift.masked is None:
         return {}
-    split = split_of(context.shift, context.seed, context.shift.masked, 0.5, context.most)
+    split = split_of(context.shift, context.seed, context.shift.masked, 0.5)
     found = {}
     for share in (SHARE, 1.0):
         rows = split.random(max(8, round(share * len(split.here))))

@@ -15,7 +15,6 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 OF_STL = (0, 2, 1, 3, 4, 5, 7, -1, 8, 9)
 """CIFAR-10's class of STL-10's (airplane, bird, car, cat, deer, dog, horse, monkey, ship, truck)."""
 EPOCHS, QUICK_EPOCHS, FULL_EPOCHS = 12, 3, 60
-QUICK_ITEMS = 3_000
 HIDDEN = 12
 """An image of the control misses its twelve lowest rows."""
 
@@ -61,7 +60,6 @@ def _network(domains: Domains, settings: Settings) -> Built:
         decay=1e-2,
         batch=128,
         augment=training.shifted_and_flipped,
-        most=QUICK_ITEMS if settings.quick else None,
     )
     return (residual.resnet18 if full else residual.SmallResNet), network.image_tensor, recipe
 

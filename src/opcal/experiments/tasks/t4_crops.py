@@ -14,7 +14,6 @@ from opcal.experiments.tasks.learned import Built, learned
 CROP = 26
 """Side of a crop of a 32×32 image, enlarged to 32×32 again."""
 EPOCHS, QUICK_EPOCHS, FULL_EPOCHS = 12, 4, 100
-QUICK_ITEMS = 4_000
 HIDDEN = 10
 
 
@@ -64,7 +63,6 @@ def _network(domains: Domains, settings: Settings) -> Built:
         decay=1e-2,
         batch=128 if full else 64,
         augment=training.shifted_and_flipped,
-        most=QUICK_ITEMS if settings.quick else None,
     )
     return (vgg.vgg19 if full else vgg.small_vgg), network.image_tensor, recipe
 
