@@ -35,7 +35,7 @@ def write(out: Path, *, examples: list[Path] | None = None) -> list[Path]:
     drawn = draw(runs, out)
     lines = ["# The paper's evaluation, rerun", "", *introduction(runs)]
     for section in SECTIONS:
-        lines += section(runs)
+        lines += filled(section(runs))
     lines += ["## Figures", ""]
     for path, words in drawn:
         lines += [f"![{words}](figures/{path.name})", ""]
@@ -48,6 +48,12 @@ def write(out: Path, *, examples: list[Path] | None = None) -> list[Path]:
     )
     (out / "index.html").write_text(page, encoding="utf-8")
     return [out / "index.html", out / "paper.md"]
+
+
+def filled(section: list[str]) -> list[str]:
+    """A section whose stage was not run says nothing; a table is more than its two lines of head."""
+    rows = sum(line.startswith("|") for line in section)
+    return section if rows > 2 or any(line.startswith("- ") for line in section) else []
 
 
 def introduction(runs: Runs) -> list[str]:
