@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -181,3 +182,35 @@ def test_pool_and_unseen_items_are_apart_and_the_quick_field_is_cut(done, made):
     assert len(split.here) + len(split.unseen) == 150
     assert (np.diff(split.random(20)[:5]) != 0).all()
     assert list(split.random(5)) == list(split.random(20)[:5])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="tells processes by /proc")
+def test_workers_end_when_their_parent_is_killed(made, tmp_path):
+    start = [sys.executable, "-c", "from opcal.cli import main; main()"]
+    command = [*start, "paper", "--quick", "--data", str(made), "--out", str(tmp_path)]
+    parent = subprocess.Popen([*command, "--workers", "2", "--task", "5"], stdout=subprocess.DEVNULL)
+    while not (children := workers_of(parent.pid)) and parent.poll() is None:
+        time.sleep(0.05)
+    while not list(tmp_path.glob("models/*")) and parent.poll() is None:
+        time.sleep(0.05)
+    children |= workers_of(parent.pid)
+    parent.kill()
+    parent.wait()
+    for _ in range(600):
+        if not (alive := {pid for pid in children if running(pid)}):
+            break
+        time.sleep(0.1)
+    assert alive == set()
+
+
+def workers_of(pid: int) -> set[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return {int(child) for child in path.read_text().split()} if path.exists() else set()
+
+
+def running(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -31,6 +33,8 @@ class Job:
 
 
 MODEL = "model"
+WATCHED = 0.5
+"""Seconds between two looks for the parent."""
 
 
 def jobs(settings: Settings, names: list[str]) -> tuple[list[Job], list[Job]]:
@@ -87,9 +91,19 @@ def _done(settings: Settings, todo: list[Job], workers: int) -> Iterator[Job]:
 
 
 def _alone() -> None:
-    """A worker computes on one thread: two of them on two cores."""
+    """A worker computes on one thread: two of them on two cores. It does not outlive who started it.
+
+    Workers of a killed parent hold each other's queue open and would go on writing into the folder of the next run.
+    """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCHED)
+    os._exit(1)
 
 
 def do(settings: Settings, job: Job) -> None:
