@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared test-paper paper paper-quick paper-docs lint format bench bench-efficacy bench-robust clean
+.PHONY: demo test test-shared test-paper paper paper-quick paper-docs test-extract test-extract-full bench-extract lint format bench bench-efficacy bench-robust clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared and not paper" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not paper and not extract" $(ARGS)
 
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not paper" $(ARGS)
@@ -26,6 +26,17 @@ paper: $(VENV)/.paper
 
 paper-quick: $(VENV)/.paper
 	$(BIN)/opcal paper --quick --data $(SHARED)/data --out $(PAPER_OUT)-quick $(ARGS)
+
+# Torch, Hugging Face, ONNX, Ray; in CI with few kills and small clusters, in full with the counts of docs/extract.md.
+test-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m extract $(ARGS)
+
+test-extract-full: $(VENV)/.extract
+	OPCAL_KILLS=50 OPCAL_ITEMS=1000000 OPCAL_SHARDED=200000 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/extract tests/test_sharded.py -m "extract or not extract" $(ARGS)
+
+bench-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python bench/extract.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -72,6 +83,11 @@ $(VENV)/.paper: $(VENV)/.dev
 paper-docs: $(VENV)/.paper
 	mkdir -p docs/paper && rm -rf docs/paper/runs docs/paper/figures && cp -r $(PAPER_OUT)/runs docs/paper/
 	$(BIN)/python -c "from pathlib import Path; from opcal.experiments.telling import page; page.write(Path('docs/paper'))"
+
+$(VENV)/.extract: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
+	@touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist build

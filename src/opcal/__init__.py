@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import baselines, errors, methods, metrics
+    from opcal import baselines, errors, extract, methods, metrics, sharded
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
     from opcal.pool import Pool
 
 __version__ = "0.1.0"
-__all__ = ["OUTSIDE", "Costs", "OperationalCalibrator", "Pool", "baselines", "errors", "methods", "metrics"]
+__all__ = [
+    "OUTSIDE",
+    "Costs",
+    "OperationalCalibrator",
+    "Pool",
+    "baselines",
+    "errors",
+    "extract",
+    "methods",
+    "metrics",
+    "sharded",
+]
 
 _HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
-_MODULES = {"baselines", "errors", "methods", "metrics"}
+_MODULES = {"baselines", "errors", "extract", "methods", "metrics", "sharded"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,10 +9,14 @@ OpcalError
 │   ├── UnknownLabel                    a label that the model does not know and that was not declared outside
 │   ├── UnknownItem                     a position or an id that the pool does not have
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
-│   └── IncompatiblePool                a pool of another model
+│   ├── IncompatiblePool                a pool of another model
+│   ├── ModelError                      a model cannot be loaded, or its representation cannot be found
+│   └── DataError                       field data cannot be read: a broken image, a missing column
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
+│   └── ExtractionStopped               an extraction could not go on; what it had written is kept
+├── ClusterError (also a RuntimeError)  workers on other machines failed; the message says why
 ├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
 └── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
 """
@@ -60,6 +64,14 @@ class IncompatiblePool(InvalidInput):
     """A pool of another model: other number of features or classes."""
 
 
+class ModelError(InvalidInput):
+    """A model cannot be loaded, or its representation cannot be found."""
+
+
+class DataError(InvalidInput):
+    """Field data cannot be read."""
+
+
 class ConflictingAnswer(OpcalError, ValueError):
     """An item was told twice with different answers."""
 
@@ -70,6 +82,14 @@ class NotBegun(OpcalError, ValueError, AttributeError):
 
 class PoolError(OpcalError, OSError):
     """A stored pool is missing, broken or of an unknown version."""
+
+
+class ExtractionStopped(PoolError):
+    """An extraction could not go on; what it had written is kept, and it can be resumed."""
+
+
+class ClusterError(OpcalError, RuntimeError):
+    """Workers of a cluster failed."""
 
 
 class ArtifactError(OpcalError, ValueError):

@@ -15,7 +15,8 @@ import click
 import opcal
 
 CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "pyarrow", "click", "rich", "matplotlib", "safetensors")
-OPTIONAL = {"pandas": "tables", "polars": "tables"}
+OPTIONAL = {"pandas": "tables", "polars": "tables", "pillow": "images", "torch": "torch", "transformers": "huggingface"}
+OPTIONAL |= {"onnx": "onnx", "onnxruntime": "onnx", "skops": "skops", "ray": "ray"}
 
 
 @click.command("doctor")

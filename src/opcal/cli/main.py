@@ -14,6 +14,7 @@ from opcal.errors import OpcalError
 COMMANDS = {
     "demo": "opcal.cli.demo",
     "import": "opcal.cli.importing",
+    "extract": "opcal.cli.extracting",
     "paper": "opcal.experiments.command",
     "doctor": "opcal.cli.doctor",
 }
