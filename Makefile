@@ -81,7 +81,7 @@ $(VENV)/.paper: $(VENV)/.dev
 
 # The committed results: the runs of PAPER_OUT, and tables and figures of them; pictures of the data stay out.
 paper-docs: $(VENV)/.paper
-	mkdir -p docs/paper && rm -rf docs/paper/runs docs/paper/figures && cp -r $(PAPER_OUT)/runs docs/paper/
+	mkdir -p docs/paper && rm -rf docs/paper/runs docs/paper/figures docs/paper/quick && cp -r $(PAPER_OUT)/runs docs/paper/
 	$(BIN)/python -c "from pathlib import Path; from opcal.experiments.telling import page; page.write(Path('docs/paper'))"
 
 $(VENV)/.extract: $(VENV)/.dev

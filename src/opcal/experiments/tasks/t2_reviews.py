@@ -49,8 +49,8 @@ TASK = Task(
     differs="968 of the 2,000 reviews of v2.0 are of a page that is in v1.0: figures of the others stand beside "
     "those of "
     "all. The paper's 99.0 % at home is that of its training reviews; here a tenth of v1.0 is kept to test at home.",
-    why="Half of the reviews were seen in training, here as there; this network is less sure of its mistakes, so "
-    "that there is less to mend.",
+    why="Half of the reviews were seen in training, here as there; this network is less sure of its mistakes than "
+    "the paper's.",
     printed=Printed(
         model="RNN",
         data="Polarity (v1.0 → v2.0)",

@@ -78,8 +78,8 @@ TASK = Task(
     differs="A small residual network on 15,000 of CIFAR-10's 50,000 training images, and the 3,600 STL-10 images at "
     "hand "
     "that show one of CIFAR-10's classes, averaged to 32×32. Monkeys are left out: CIFAR-10 has frogs instead.",
-    why="The paper's ResNet-18 was nearly certain of everything (.474 at 47.1 %); a small network that never got "
-    "that far is far less so, and temperature alone mends most of what it claims too much.",
+    why="A smaller network, less sure of itself than the paper's, whose .474 at 47.1 % right means near certainty "
+    "about everything: there is less to mend.",
     printed=Printed(
         model="ResNet-18",
         data="CIFAR-10 → STL-10",

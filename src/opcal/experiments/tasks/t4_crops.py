@@ -81,8 +81,7 @@ TASK = Task(
     differs="A small VGG network on 10,000 training images instead of 50,000 (so it is far less accurate at home), "
     "random re-split of CIFAR-100, 2,000 items each for pool and test. The paper does not say how large its crops are: "
     "26×26 of 32×32 here, enlarged again.",
-    why="The network learned from a fifth of the images and is less accurate, but also less sure, so that the "
-    "untouched confidence is better than the printed one.",
+    why="The network learned from a fifth of the images or fewer: less accurate than the paper's, and less sure.",
     printed=Printed(
         model="VGG-19",
         data="CIFAR-100 (orig. → crop)",

@@ -70,9 +70,9 @@ TASK = Task(
     title="PACS: photos → art paintings",
     differs="ImageCLEF cannot be had: EfficientNet-lite0 (features only) with a linear head on 720 PACS photos, used "
     "on 560 paintings; 7 classes instead of 12, split 4:1 as in the paper.",
-    why="EfficientNet-lite0's linear head is much better calibrated to begin with than the fine-tuned ResNet-50; a "
-    "Gaussian process on right or wrong adds nothing to that with 448 labels in 1,280 dimensions. The printed .556 "
-    "of temperature scaling is no maximum of likelihood: T = 1 alone gives .226.",
+    why="EfficientNet-lite0's linear head is better calibrated to begin with than the fine-tuned ResNet-50, and a "
+    "Gaussian process on right or wrong adds little to that. The printed .556 of temperature scaling is no maximum "
+    "of likelihood: T = 1 alone gives .226.",
     printed=Printed(
         model="ResNet-50",
         data="ImageCLEF (c → p)",
