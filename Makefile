@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 
 # What `make test` leaves to targets of its own.
-ELSEWHERE := not shared and not extract and not crash and not slow and not browser
+ELSEWHERE := not shared and not extract and not crash and not slow and not browser and not paper
 
 .PHONY: demo test test-shared test-extract test-extract-full crash statistics browser lint format clean
-.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
+.PHONY: test-paper paper paper-quick paper-docs bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "$(ELSEWHERE)" $(ARGS)
 
 test-shared: $(VENV)/.dev
-	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow and not paper" $(ARGS)
 
 # RUNS=20 is what CI can afford, RUNS=500 the full measurement.
 RUNS ?= 500
@@ -37,6 +37,18 @@ browser: $(VENV)/.browser
 
 bench-crowd: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/crowd.py $(ARGS)
+
+# The networks of `opcal paper`: tests that need torch.
+test-paper: $(VENV)/.paper
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m paper $(ARGS)
+
+# The paper's evaluation; both go on where they were stopped.
+PAPER_OUT ?= build/paper
+paper: $(VENV)/.paper
+	$(BIN)/opcal paper --data $(SHARED)/data --out $(PAPER_OUT) $(ARGS)
+
+paper-quick: $(VENV)/.paper
+	$(BIN)/opcal paper --quick --data $(SHARED)/data --out $(PAPER_OUT)-quick $(ARGS)
 
 # Torch, Hugging Face, ONNX, Ray; in CI with few kills and small clusters, in full with the counts of docs/extract.md.
 test-extract: $(VENV)/.extract
@@ -93,6 +105,16 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
 	@touch $@
+
+$(VENV)/.paper: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,paper]"
+	@touch $@
+
+# The committed results: the runs of PAPER_OUT, and tables and figures of them; pictures of the data stay out.
+paper-docs: $(VENV)/.paper
+	mkdir -p docs/paper && rm -rf docs/paper/runs docs/paper/figures docs/paper/quick && cp -r $(PAPER_OUT)/runs docs/paper/
+	$(BIN)/python -c "from pathlib import Path; from opcal.experiments.telling import page; page.write(Path('docs/paper'))"
 
 $(VENV)/.extract: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0

@@ -56,3 +56,11 @@ def shared() -> Path:
     if not (folder / "bench").is_dir():
         pytest.skip(f"the shared data folder is not at {folder}; set OPCAL_SHARED")
     return folder
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of `opcal paper` with made data, small enough to train on in seconds."""
+    from experiments.made_data import write
+
+    return write(tmp_path_factory.mktemp("data"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import assess, costs, errors, extract, methods, metrics, session, sharded
+    from opcal import assess, baselines, costs, errors, extract, methods, metrics, session, sharded
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
     from opcal.pool import Pool
@@ -20,6 +20,7 @@ __all__ = [
     "OperationalCalibrator",
     "Pool",
     "assess",
+    "baselines",
     "costs",
     "errors",
     "extract",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 _HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
-_MODULES = {"assess", "costs", "errors", "extract", "methods", "metrics", "session", "sharded"}
+_MODULES = {"assess", "baselines", "costs", "errors", "extract", "methods", "metrics", "session", "sharded"}
 
 
 def __getattr__(name: str) -> Any:

@@ -30,6 +30,7 @@ COMMANDS = {
     "add-items": "opcal.cli.upkeep:add_items",
     "forget": "opcal.cli.upkeep:forget",
     "backup": "opcal.cli.upkeep:backup",
+    "paper": "opcal.experiments.command",
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""

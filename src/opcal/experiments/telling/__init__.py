@@ -1,0 +1,1 @@
+"""What the stored runs say: tables, figures, one page."""
