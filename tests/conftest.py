@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from databases import db, postgres  # noqa: F401  fixtures for every test
 
 import opcal
 

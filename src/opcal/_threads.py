@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
 
 
@@ -16,19 +17,39 @@ def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+class _Inside:
+    """How many are inside, over all threads of the process, and what to go back to when the last one leaves."""
+
+    def __init__(self) -> None:
+        self.guard, self.count, self.before = Lock(), 0, list[int]()
+
+
+_inside = _Inside()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """NumPy and SciPy compute on one thread inside: quick on small arrays, and the same bytes everywhere.
 
+    The number is the process's own: the first to enter sets it and the last to leave restores it, or a thread that
+    leaves would give two BLAS threads to one that is still computing.
     threadpoolctl's own context asks each library for its version first and takes 25 µs more.
     """
-    before = [library.get_num_threads() for library in _libraries()]
-    for library, n in zip(_libraries(), before, strict=True):
-        if n != 1:
-            library.set_num_threads(1)
+    with _inside.guard:
+        if _inside.count == 0:
+            _inside.before = [library.get_num_threads() for library in _libraries()]
+            _set([1] * len(_inside.before))
+        _inside.count += 1
     try:
         yield
     finally:
-        for library, n in zip(_libraries(), before, strict=True):
-            if n != 1:
-                library.set_num_threads(n)
+        with _inside.guard:
+            _inside.count -= 1
+            if _inside.count == 0:
+                _set(_inside.before)
+
+
+def _set(numbers: list[int]) -> None:
+    for library, n, before in zip(_libraries(), numbers, _inside.before, strict=True):
+        if before != 1:
+            library.set_num_threads(n)

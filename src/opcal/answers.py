@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -22,6 +24,13 @@ class AnswerBook:
         self.drawn = np.zeros(len(pool), dtype=bool)
         """Pool items known to be drawn uniformly at random from the whole pool, [N]."""
         self.answers = Answers.none()
+
+    def moved(self, pool: Pool) -> AnswerBook:
+        """The same answers on a pool that has more items at its end."""
+        other = copy(self)
+        other._pool, other._row_of = pool, dict(self._row_of)
+        other.drawn = np.concatenate([self.drawn, np.zeros(len(pool) - len(self.drawn), dtype=bool)])
+        return other
 
     def __contains__(self, position: int) -> bool:
         return position in self._row_of

@@ -15,11 +15,12 @@ from opcal._threads import one_thread
 from opcal.answers import AnswerBook
 from opcal.audit import AuditWalk
 from opcal.core.costs import Costs
-from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Method
+from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Learner, Method
 from opcal.core.posterior import Posterior
 from opcal.errors import IncompatiblePool, InvalidInput, NotBegun, UnknownOption
+from opcal.growing import check_grown, grown
 from opcal.methods import design_named, method_named
-from opcal.pool import Pool
+from opcal.pool import Pool, names
 
 
 class OperationalCalibrator(Params):
@@ -62,6 +63,12 @@ class OperationalCalibrator(Params):
         self.n_clusters = n_clusters
         self.audit = audit
         self.random_state = random_state
+
+    _pending: dict[int, None]
+    _asked: int
+    _walk: AuditWalk
+    _book: AnswerBook
+    learner_: Learner
 
     def begin(self, pool: Pool, budget: int | None = None) -> Self:
         """Look at the unlabelled pool. `budget` is the number of labels that `ask` may ask for in all."""
@@ -126,6 +133,63 @@ class OperationalCalibrator(Params):
         with one_thread():
             return self.learner_.predict(pool.outputs)
 
+    def anew(self) -> Self:
+        """A calibrator with the same settings as just after `begin`, that shares what was prepared on the pool."""
+        self._begun()
+        other = type(self)(**self.get_params())
+        with one_thread():
+            other._settle(self.pool_, self.field_)
+        other._walk = self._walk.afresh()
+        return other
+
+    def extend(self, pool: Pool) -> Self:
+        """The same pool with more items of the same field at its end, as more data came in.
+
+        Positions, medoids, answers and what was prepared on the first items stay. The new items can be asked for from
+        now on. The audit gets them by a permutation of their own and walks that first until all parts are drawn at the
+        same rate; meanwhile `audit_` leaves out what is ahead, so that it always marks one uniform sample of the pool.
+        """
+        self._begun()
+        self._same_model(pool)
+        check_grown(self.pool_, pool)
+        with self._all_or_nothing(), one_thread():
+            field, n = grown(self.field_, pool.outputs), len(self.pool_)
+            order = field.generator(f"audit part {len(self._walk.parts)}").permutation(len(pool) - n)
+            book, pending, asked = self._book.moved(pool), self._pending, self._asked
+            self._settle(pool, field)
+            self._walk = self._walk.extended(order + n)
+            self._book, self._pending, self._asked = book, pending, asked
+            self.learner_.tell(book.answers)
+        return self
+
+    def resume(self, pending: ArrayLike, *, asked: int, walked: int) -> Self:
+        """Go on asking where another process stopped: what is asked and untold, how much was asked, the audit's walk.
+
+        With the answers told before in their order, `ask` goes on as if nothing had happened.
+        """
+        self._begun()
+        waiting = names.positions("pending", pending, len(self.pool_))
+        self._pending.clear()
+        self._pending.update((p, None) for p in waiting.tolist() if p not in self._book)
+        self._asked = int(asked)
+        self._walk.walked = 0
+        self._walk.go_on(int(walked), self._book.drawn)
+        return self
+
+    def inclusion(self, positions: ArrayLike) -> FloatArray:
+        """The probability with which the audit has drawn each of these items by now; 0 for those it has not drawn.
+
+        Before `extend`, it is one number: the share of the pool that the audit has walked.
+        """
+        self._begun()
+        return self._walk.inclusion(names.positions("positions", positions, len(self.pool_)))
+
+    @property
+    def walked_(self) -> IntArray:
+        """Positions that the audit's permutation has passed so far, in its order: asked by it or known already."""
+        self._begun()
+        return self._walk.permutation[: self._walk.walked].copy()
+
     @property
     def answers_(self) -> Answers:
         """Everything told, in the order told."""
@@ -136,8 +200,12 @@ class OperationalCalibrator(Params):
     def audit_(self) -> BoolArray:
         """Which of `answers_` were drawn uniformly at random from the whole pool."""
         self._begun()
-        drawn: BoolArray = self._book.drawn[self._book.answers.positions]
-        return drawn
+        drawn = self._book.drawn
+        if len(self._walk.parts) > 1:
+            drawn = drawn.copy()
+            drawn[self._walk.uneven()] = False
+        marked: BoolArray = drawn[self._book.answers.positions]
+        return marked
 
     @property
     def pending_(self) -> IntArray:
@@ -171,17 +239,20 @@ class OperationalCalibrator(Params):
         if budget is not None and (not _whole(budget) or budget < 1):
             raise InvalidInput(f"budget is {budget!r}: expected a number of labels, 1 or more, or None")
         budget = None if budget is None else min(int(budget), len(pool))
+        field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
+        self._settle(pool, field)
+        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
+
+    def _settle(self, pool: Pool, field: Field) -> None:
         method = method_named(self.method)
         design = design_named(self.design, self.threshold_, method)
-        field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
         learner = method.begin(field)
         self.pool_, self.field_, self.learner_ = pool, field, learner
         self._chosen_design = design
         self._chooser_: Chooser | None = None
         self._book = AnswerBook(pool)
-        self._pending: dict[int, None] = {}
+        self._pending = {}
         self._asked = 0
-        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
 
     def _clusters(self, n: int, budget: int | None) -> int:
         if self.n_clusters == "auto":

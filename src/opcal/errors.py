@@ -9,10 +9,13 @@ OpcalError
 │   ├── UnknownLabel                    a label that the model does not know and that was not declared outside
 │   ├── UnknownItem                     a position or an id that the pool does not have
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
-│   └── IncompatiblePool                a pool of another model
+│   ├── IncompatiblePool                a pool of another model
+│   └── BadLines                        lines of a file of answers are wrong; the message lists them by number
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
+├── SessionError (also an OSError)      a labelling session is missing, broken, busy or of an unknown version
+│   └── StorageFull                     no space left: nothing was taken, all that was acknowledged is there
 ├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
 └── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
 """
@@ -60,6 +63,14 @@ class IncompatiblePool(InvalidInput):
     """A pool of another model: other number of features or classes."""
 
 
+class BadLines(InvalidInput):
+    """Lines of a file of answers are wrong; nothing of it was taken. `problems` lists (line number, what is wrong)."""
+
+    def __init__(self, message: str, problems: list[tuple[int, str]]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
 class ConflictingAnswer(OpcalError, ValueError):
     """An item was told twice with different answers."""
 
@@ -70,6 +81,14 @@ class NotBegun(OpcalError, ValueError, AttributeError):
 
 class PoolError(OpcalError, OSError):
     """A stored pool is missing, broken or of an unknown version."""
+
+
+class SessionError(OpcalError, OSError):
+    """A labelling session is missing, broken, busy, or of an unknown version."""
+
+
+class StorageFull(SessionError):
+    """No space is left for the session: what was to be written was not, everything acknowledged before is there."""
 
 
 class ArtifactError(OpcalError, ValueError):

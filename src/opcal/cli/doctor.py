@@ -14,8 +14,11 @@ import click
 
 import opcal
 
-CORE = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "pyarrow", "click", "rich", "matplotlib", "safetensors")
-OPTIONAL = {"pandas": "tables", "polars": "tables"}
+CORE = (
+    *("numpy", "scipy", "scikit-learn", "threadpoolctl", "pyarrow", "click", "rich", "matplotlib", "safetensors"),
+    "sqlalchemy",
+)
+OPTIONAL = {"pandas": "tables", "polars": "tables", "psycopg": "postgres"}
 
 
 @click.command("doctor")
@@ -40,11 +43,21 @@ def examine() -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "sqlite": sqlite3.sqlite_version,
+        "sessions": _sessions(),
         "needed": needed,
         "missing": [name for name, found in needed.items() if found is None],
         "optional": optional,
         "blas": _blas(),
     }
+
+
+def _sessions() -> str:
+    """Which database settings labelling sessions get, and why."""
+    try:
+        from opcal.session import sqlite
+    except ImportError as error:  # what is missing is told as missing
+        return f"none, {error}"
+    return sqlite.explanation(sqlite.library().sqlite_version_info)
 
 
 def _version(name: str) -> str | None:
@@ -70,7 +83,7 @@ def _readable(found: dict[str, Any]) -> str:
     lines += [f"  {name:<14}{have or 'MISSING: pip install ' + name}" for name, have in found["needed"].items()]
     for name, have in found["optional"].items():
         lines.append(f"  {name:<14}{have or f'not installed (optional: pip install opcal[{OPTIONAL[name]}])'}")
-    lines += [f"  SQLite        {found['sqlite']}"]
+    lines += [f"  SQLite        {found['sqlite']}; labelling sessions: {found['sessions']}"]
     lines += [f"  BLAS          {b['internal_api']} {b['version']}, {b['num_threads']} threads" for b in found["blas"]]
     lines.append("All that opcal needs is here." if not found["missing"] else f"Missing: {', '.join(found['missing'])}")
     return "\n".join(lines)

@@ -14,8 +14,20 @@ from opcal.errors import OpcalError
 COMMANDS = {
     "demo": "opcal.cli.demo",
     "import": "opcal.cli.importing",
+    "start": "opcal.cli.sessions:start",
+    "ask": "opcal.cli.sessions:ask",
+    "tell": "opcal.cli.sessions:tell",
+    "undo": "opcal.cli.sessions:undo",
+    "status": "opcal.cli.sessions:status",
+    "export-labels": "opcal.cli.labels:export_labels",
+    "import-labels": "opcal.cli.labels:import_labels",
+    "resolve": "opcal.cli.upkeep:resolve",
+    "add-items": "opcal.cli.upkeep:add_items",
+    "forget": "opcal.cli.upkeep:forget",
+    "backup": "opcal.cli.upkeep:backup",
     "doctor": "opcal.cli.doctor",
 }
+"""Module of each command, and its name there where it is not `command`."""
 
 
 class Commands(click.Group):
@@ -27,7 +39,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name]).command
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name or "command")
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

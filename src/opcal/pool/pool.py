@@ -141,6 +141,10 @@ class Pool:
     def _position_of(self) -> dict[str, int]:
         return {text: row for row, text in enumerate(self.ids)}
 
+    def has(self, id: str) -> bool:
+        """Whether an item has this id."""
+        return id in self._position_of
+
     def positions(self, ids: Iterable[Any]) -> IntArray:
         """Positions of the items with these ids."""
         try:

@@ -1,0 +1,118 @@
+"""Label Studio's JSON: tasks that it imports, and the two shapes (JSON, JSON-MIN) that it exports.
+
+The labelling interface is a <Choices name="label" toName="item"> over the classes; `data.item` names the item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from opcal.errors import InvalidInput
+from opcal.session.values import Settings, Task
+
+ITEM_KEYS = ("item", "item_id", "id")
+
+
+def tasks(leased: Iterable[Task], settings: Settings) -> list[dict[str, Any]]:
+    """Leased items as tasks to import, with the model's prediction where it is not hidden."""
+    found = []
+    for task in leased:
+        made: dict[str, Any] = {"data": {"item": task.item, "payload": task.payload or task.item}}
+        if task.predicted is not None:
+            named = settings.classes[task.predicted] if settings.classes else str(task.predicted)
+            made["predictions"] = [{"model_version": "model", "score": task.confidence, "result": [_choice(named)]}]
+        found.append(made)
+    return found
+
+
+def annotated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answers as tasks with annotations, one task an item."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        task = found.setdefault(row["item"], {"data": {"item": row["item"]}, "annotations": []})
+        skipped = row["answer"] == "skip"
+        task["annotations"].append(
+            {
+                "unique_id": row["id"],
+                "completed_by": {"email": row["annotator"]},
+                "created_at": row["time"],
+                "was_cancelled": skipped,
+                "result": [] if skipped else [_choice(row["answer"])],
+                "meta": {"purpose": row["purpose"], "inclusion": row["inclusion"]},
+            }
+        )
+    return list(found.values())
+
+
+def rows(content: Any) -> list[dict[str, Any]]:
+    """Annotations of an export, as rows of a table; a task without any gives none."""
+    if not isinstance(content, list) or not all(isinstance(task, dict) for task in content):
+        raise InvalidInput("no export of Label Studio: expected a list of tasks; export as JSON or JSON-MIN")
+    found = []
+    for number, task in enumerate(content, 1):
+        whole = task.get("annotations", [task])
+        for annotation in whole:
+            read = _annotation if "annotations" in task else _flat
+            found.append(read(task, annotation) | {"line": number})
+    return found
+
+
+def _annotation(task: dict[str, Any], annotation: dict[str, Any]) -> dict[str, Any]:
+    meta = annotation.get("meta") or {}
+    results = annotation.get("result") or []
+    choices = [c for result in results for c in (result.get("value") or {}).get("choices", [])]
+    return {
+        "item": _item(task.get("data") or {}),
+        "answer": "skip" if annotation.get("was_cancelled") else _one(choices),
+        "annotator": _who(annotation.get("completed_by")),
+        "time": annotation.get("created_at"),
+        "id": _id(annotation),
+        "purpose": meta.get("purpose"),
+    }
+
+
+def _flat(task: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+    """JSON-MIN: one flat object an annotation."""
+    said = task.get("label", task.get("choice"))
+    choices = said["choices"] if isinstance(said, dict) else [] if said is None else [said]
+    of = {"id": task.get("annotation_id"), "updated_at": task.get("updated_at")}
+    return {
+        "item": _item({key: task.get(key) for key in ITEM_KEYS}),
+        "answer": _one(choices),
+        "annotator": _who(task.get("annotator")),
+        "time": task.get("created_at"),
+        "id": _id(of),
+    }
+
+
+def _item(data: dict[str, Any]) -> str | None:
+    return next((str(data[key]) for key in ITEM_KEYS if data.get(key) is not None), None)
+
+
+def _one(choices: list[Any]) -> str | None:
+    if len(choices) > 1:
+        raise InvalidInput(f"an annotation has {len(choices)} choices: an item has one class; use a single choice")
+    return str(choices[0]) if choices else None
+
+
+def _who(completed_by: Any) -> str | None:
+    if isinstance(completed_by, dict):
+        completed_by = completed_by.get("email") or completed_by.get("id")
+    return None if completed_by is None else str(completed_by)
+
+
+def _id(annotation: dict[str, Any]) -> str | None:
+    """The same annotation gives the same id, a changed one another."""
+    if annotation.get("unique_id"):
+        return f"{annotation['unique_id']}{_changed(annotation)}"
+    return None if annotation.get("id") is None else f"label-studio-{annotation['id']}{_changed(annotation)}"
+
+
+def _changed(annotation: dict[str, Any]) -> str:
+    updated = annotation.get("updated_at")
+    return f"-{updated}" if updated else ""
+
+
+def _choice(name: str) -> dict[str, Any]:
+    return {"from_name": "label", "to_name": "item", "type": "choices", "value": {"choices": [name]}}

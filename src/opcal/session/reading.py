@@ -1,0 +1,76 @@
+"""What can be read off a session: its status, its answers as a table, its disagreements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from opcal.calibrator import OperationalCalibrator
+from opcal.session import clock, leases
+from opcal.session.standing import Standing, Voice
+from opcal.session.store import Store
+from opcal.session.values import Disagreement, Status
+from opcal.session.wording import said
+
+
+def status(store: Store) -> Status:
+    with store.database.read() as connection:
+        leased = leases.count(connection, clock.at(connection))
+    with store.standing() as s:
+        settled, everything = s.settled(), s.everything()
+        return Status(
+            name=store.settings.name,
+            items=sum(count for count, _ in s.arrivals),
+            budget=store.settings.budget,
+            asked=len(s.questions),
+            answered=s.used,
+            labelled=len(settled),
+            audited=sum(x.drawn or x.position in s.audited for x in settled),
+            open=s.missing,
+            leased=leased,
+            skipped=sum(q.retired for q in s.questions.values()),
+            disputed=len(s.disputed()),
+            extra=sum(v.label is not None and not v.arbiter for v in everything) - s.used,
+            forgotten=len(s.forgotten),
+            annotators=dict(sorted(Counter(v.annotator for v in everything).items())),
+            events=s.seq,
+            done=s.missing == 0 and (s.places == 0 or s.exhausted),
+        )
+
+
+def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, Any]]:
+    with store.standing() as standing:
+        voices = standing.everything()
+        purposes = [_purpose(standing, voice) for voice in voices]
+    shares = calibrator.inclusion([v.position for v in voices]).tolist()
+    return [
+        {
+            "annotator": voice.annotator,
+            "item": voice.item,
+            "answer": said(voice.label, store.settings),
+            "purpose": purpose,
+            "inclusion": share if purpose == "audit" and share else 1.0 if purpose == "chosen" else None,
+            "time": voice.at,
+            "id": voice.id,
+        }
+        for voice, purpose, share in zip(voices, purposes, shares, strict=True)
+    ]
+
+
+def _purpose(standing: Standing, voice: Voice) -> str:
+    """audit: drawn uniformly at random; chosen: by the design; own: nobody asked; arbiter: a decision."""
+    if voice.arbiter:
+        return "arbiter"
+    if voice.drawn or voice.position in standing.audited:
+        return "audit"
+    return "chosen" if voice.position in standing.questions else "own"
+
+
+def disagreements(store: Store) -> list[Disagreement]:
+    with store.standing() as standing:
+        found = []
+        for position in standing.disputed():
+            voices = standing.labels(position)
+            opinions = tuple((v.annotator, v.label) for v in voices if v.label is not None)
+            found.append(Disagreement(voices[0].item, position, opinions))
+    return found
