@@ -9,14 +9,31 @@ from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
     from opcal import errors, methods, metrics
+    from opcal.artifact import Artifact, load
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
     from opcal.pool import Pool
 
 __version__ = "0.1.0"
-__all__ = ["OUTSIDE", "Costs", "OperationalCalibrator", "Pool", "errors", "methods", "metrics"]
+__all__ = [
+    "OUTSIDE",
+    "Artifact",
+    "Costs",
+    "OperationalCalibrator",
+    "Pool",
+    "errors",
+    "load",
+    "methods",
+    "metrics",
+]
 
-_HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
+_HOME = {
+    "Artifact": "opcal.artifact",
+    "Costs": "opcal.core.costs",
+    "OperationalCalibrator": "opcal.calibrator",
+    "Pool": "opcal.pool",
+    "load": "opcal.artifact",
+}
 _MODULES = {"errors", "methods", "metrics"}
 
 

@@ -25,6 +25,9 @@ COMMANDS = {
     "add-items": "opcal.cli.upkeep:add_items",
     "forget": "opcal.cli.upkeep:forget",
     "backup": "opcal.cli.upkeep:backup",
+    "export": "opcal.cli.production:export",
+    "inspect": "opcal.cli.production:inspect",
+    "score": "opcal.cli.production:score",
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""
