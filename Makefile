@@ -4,16 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared lint format bench bench-efficacy clean
+.PHONY: demo test test-shared crash lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not crash" $(ARGS)
 
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+
+# Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
+crash: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

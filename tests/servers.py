@@ -53,13 +53,17 @@ class Postgres:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def database(self) -> str:
+    def database(self, options: str = "") -> str:
         """The URL of a new, empty database."""
         self.count += 1
         name = f"t{self.count}_{time.monotonic_ns()}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} {options}")
         return self.url(name)
+
+    def copy(self, name: str | None) -> str:
+        """The URL of a new database with the content of another one, to which nobody may be connected."""
+        return self.database(f"TEMPLATE {name}")
 
     def url(self, name: str) -> str:
         return f"postgresql://opcal@127.0.0.1:{self.port}/{name}"

@@ -116,8 +116,9 @@ def _entry(standing: Standing, answer: Ready, filled: dict[int, int]) -> log.Ent
     question, before = standing.questions.get(answer.position), standing.voices(answer.position)
     data: dict[str, object] = {"counted": False}
     if question is not None and not answer.given.arbiter:
-        data["counted"] = answer.annotator in before or question.missing > filled.get(answer.position, 0)
-        filled[answer.position] = filled.get(answer.position, 0) + (answer.annotator not in before)
+        earlier, more = before.get(answer.annotator), filled.get(answer.position, 0)
+        data["counted"] = question.missing > more if earlier is None else earlier.counted
+        filled[answer.position] = more + (earlier is None)
     optional = {"given": answer.given.at, "drawn": answer.given.drawn, "predicted": answer.predicted}
     data |= {name: value for name, value in optional.items() if value is not None}
     kind = "decide" if answer.given.arbiter else "skip" if answer.label is None else "answer"

@@ -14,6 +14,9 @@ from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Settled, Standing, opinions_wanted
 from opcal.session.store import Store
 
+TIES = 4
+"""Of so many items with several opinions, one may be tied."""
+
 
 class Asker:
     """Asks the calibrator for more questions; one thread of the process at a time."""
@@ -61,7 +64,8 @@ class Asker:
     def _chosen(self, calibrator: OperationalCalibrator, k: int, places: int | None) -> list[log.Entry]:
         settings, pool = self._store.settings, self._replay.pool
         if places is not None and settings.overlap > 0:
-            k = max(1, min(k, places // settings.opinions))
+            each = settings.opinions + (1 / TIES if settings.disputes == "vote" else 0)
+            k = max(1, min(k, int(places / each)))
         before = len(calibrator.walked_)
         at = calibrator.ask(k)
         walk, drawn = calibrator.walked_, calibrator.inclusion(at)
@@ -93,4 +97,11 @@ def _lacking(standing: Standing, annotator: str | None, wanted: int) -> int:
     """How many questions to add, by what the queue holds and the budget allows."""
     ready = standing.missing if annotator is None else len(standing.open(annotator))
     lacking = max(0, wanted - ready)
-    return lacking if standing.places is None else min(lacking, standing.places)
+    return lacking if standing.places is None else max(0, min(lacking, standing.places - _kept_back(standing)))
+
+
+def _kept_back(standing: Standing) -> int:
+    """Places for the ties that may still come: one for four items that wait for their further opinions."""
+    if standing.settings.disputes != "vote":
+        return 0
+    return -(-sum(1 for q in standing.open_questions() if q.planned > 1) // TIES)

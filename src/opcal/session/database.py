@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
@@ -108,12 +109,11 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("opcal_begin", "BEGIN"))
 
 
-def _durable(connection: object, _: object) -> None:
+def _durable(connection: Any, _: object) -> None:
     """A server may be set to acknowledge before it has stored."""
-    cursor = connection.cursor()  # type: ignore[attr-defined]
-    cursor.execute("SET synchronous_commit TO on")
-    cursor.close()
-    connection.commit()  # type: ignore[attr-defined]
+    connection.autocommit = True
+    connection.execute("SET synchronous_commit TO on")
+    connection.autocommit = False
 
 
 @contextmanager

@@ -25,6 +25,7 @@ class Question:
     predicted: int | None = None
     wanted: int = 0
     filled: int = 0
+    """Opinions given that count against the budget."""
     retired: bool = False
     """Somebody could not tell: no further opinion is asked."""
     tallied: tuple[int, int] = (0, 0)
@@ -122,6 +123,9 @@ class Standing:
         """Questions that still want an opinion which this annotator has not given, first asked first."""
         mine = (q for q in self._open.values() if annotator not in self.voices(q.position))
         return sorted(mine, key=lambda q: q.seq)
+
+    def open_questions(self) -> list[Question]:
+        return list(self._open.values())
 
     @property
     def places(self) -> int | None:
@@ -263,9 +267,9 @@ class Standing:
             return
         self.used, self.missing = self.used - question.tallied[0], self.missing - question.tallied[1]
         voices = self.voices(position)
-        question.filled = sum(v.label is not None for v in voices.values())
+        question.filled = sum(v.label is not None and v.counted for v in voices.values())
         question.retired = any(v.label is None for v in voices.values())
-        question.wanted = question.planned + self._one_more(question)
+        question.wanted = max(question.planned, question.filled + self._one_more(question))
         question.tallied = question.used, question.missing
         self.used, self.missing = self.used + question.tallied[0], self.missing + question.tallied[1]
         if question.missing:
@@ -273,16 +277,13 @@ class Standing:
         else:
             self._open.pop(position, None)
 
-    def _one_more(self, question: Question) -> int:
+    def _one_more(self, question: Question) -> bool:
         """A tie asks for one more opinion than there are, where a vote decides and the budget has room."""
-        over = question.filled - question.planned
-        if self.settings.disputes != "vote" or question.retired or over < 0:
-            return 0
+        if self.settings.disputes != "vote" or question.retired or question.filled < question.planned:
+            return False
         if self.result(question.position) != TIE:
-            return max(0, over)
-        budget = self.settings.budget
-        room = budget is None or self.used + self.missing + question.filled < budget
-        return over + room
+            return False
+        return self.settings.budget is None or self.used + self.missing + question.filled < self.settings.budget
 
 
 def opinions_wanted(settings: Settings, item: str) -> int:

@@ -21,6 +21,8 @@ from opcal.session.standing import Standing
 from opcal.session.store import Store
 from opcal.session.values import Event
 
+Changed = tuple[Pool, dict[str, Any]]
+
 
 class Upkeep:
     """Writes the pool anew beside the old one; the log says from which moment on it is the pool."""
@@ -29,44 +31,33 @@ class Upkeep:
         self._store, self._folder, self._pool = store, folder, pool
 
     def add(self, more: Pool) -> Event:
-        return self._replace(
-            "pool", lambda pool, _: joined(pool, more), lambda pool, _: {"added": len(pool) - len(self._pool())}
-        )
+        def change(pool: Pool, _: Standing) -> Changed:
+            return joined(pool, more), {"added": len(more)}
+
+        return self._replace("pool", change)
 
     def forget(self, chosen: Callable[[Pool, Standing], IntArray], *, features: bool, reason: str, by: str) -> Event:
-        def positions(pool: Pool, standing: Standing) -> IntArray:
-            return np.array([p for p in chosen(pool, standing).tolist() if _left(standing, p, features)], dtype=np.intp)
+        def change(pool: Pool, standing: Standing) -> Changed:
+            found = [p for p in chosen(pool, standing).tolist() if _left(standing, p, features)]
+            items = [pool.id_of(p) for p in found]
+            without = erased(pool, np.array(found, dtype=np.intp), features=features)
+            return without, {"positions": found, "items": items, "features": features, "reason": reason}
 
-        def about(pool: Pool, standing: Standing) -> dict[str, Any]:
-            at = positions(pool, standing).tolist()
-            return {"positions": at, "items": [pool.id_of(p) for p in at], "features": features, "reason": reason}
-
-        def without(pool: Pool, standing: Standing) -> Pool:
-            return erased(pool, positions(pool, standing), features=features)
-
-        event = self._replace("forget", without, about, by)
+        event = self._replace("forget", change, by)
         self._erase_notes(event.data["positions"])
         return event
 
-    def _replace(
-        self,
-        kind: str,
-        change: Callable[[Pool, Standing], Pool],
-        about: Callable[[Pool, Standing], dict[str, Any]],
-        by: str | None = None,
-    ) -> Event:
+    def _replace(self, kind: str, change: Callable[[Pool, Standing], Changed], by: str | None = None) -> Event:
         while True:
             with self._store.standing() as standing:
-                old = self._store.pool_folder
-            pool = self._pool()
-            changed = change(pool, standing)
-            name = f"pools/{standing.seq + 1}-{secrets.token_hex(3)}"
+                old, seq = self._store.pool_folder, standing.seq
+                changed, data = change(self._pool(), standing)
+            name = f"pools/{seq + 1}-{secrets.token_hex(3)}"
             changed.save(self._folder / name)
-            with self._store.step() as (connection, now):
+            with self._store.step() as (connection, _):
                 fresh = self._store.pool_folder == old
                 if fresh:
-                    data = about(changed, now) | {"folder": name}
-                    (event,) = log.append(connection, [log.Entry(kind, annotator=by, data=data)])
+                    (event,) = log.append(connection, [log.Entry(kind, annotator=by, data=data | {"folder": name})])
             shutil.rmtree(self._folder / (old if fresh else name), ignore_errors=True)
             if fresh:
                 return event

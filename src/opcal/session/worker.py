@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event, Thread
 
-from opcal.errors import OpcalError
-
 
 class Worker:
     """Runs `work` soon after each `wake`; failures wait in `failure` and the next wake tries again."""
@@ -14,7 +12,7 @@ class Worker:
     def __init__(self, work: Callable[[], object]) -> None:
         self._work, self._bell, self._over = work, Event(), Event()
         self._thread: Thread | None = None
-        self.failure: OpcalError | None = None
+        self.failure: Exception | None = None
 
     def wake(self) -> None:
         self._bell.set()
@@ -38,5 +36,5 @@ class Worker:
             try:
                 self._work()
                 self.failure = None
-            except OpcalError as error:  # a full disk, a lost connection: told to whoever asks next
+            except Exception as error:  # whoever asks while the queue is empty meets the same one
                 self.failure = error
