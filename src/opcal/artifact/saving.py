@@ -11,6 +11,7 @@ import numpy as np
 import opcal
 from opcal._threads import one_thread
 from opcal.artifact import container, signing
+from opcal.artifact.artifact import Artifact
 from opcal.artifact.manifest import Layout, Manifest
 from opcal.artifact.scorers import scorer_of
 from opcal.artifact.tree import Encoder
@@ -46,6 +47,14 @@ def save(
     manifest = described(calibrator, method, audit or {})
     container.write(place, manifest.as_json() | description, encode.arrays, signer)
     return place
+
+
+def artifact_of(calibrator: OperationalCalibrator) -> Artifact:
+    """What `load` would give after `save`, without a file."""
+    with one_thread():
+        method, scorer = scorer_of(calibrator.learner_)
+        fence = Fence.of(calibrator.pool_.features, calibrator.field_.generator("fence"), FEW)
+    return Artifact(described(calibrator, method, {}), scorer, fence, "not saved")
 
 
 def described(calibrator: OperationalCalibrator, method: str, figures: dict[str, Any]) -> Manifest:

@@ -54,18 +54,17 @@ def score(
     return done
 
 
-SCHEMA: pa.Schema = pa.schema(
-    [
-        pa.field("id", pa.string()),
-        pa.field("predicted", pa.int64()),
-        pa.field("confidence", pa.float64()),
-        pa.field("sd", pa.float64()),
-        pa.field("above", pa.float64()),
-        pa.field("act", pa.bool_()),
-        pa.field("outside", pa.bool_()),
-        pa.field("model_confidence", pa.float64()),
-    ]
-)
+_FIELDS: list[Any] = [
+    pa.field("id", pa.string()),
+    pa.field("predicted", pa.int64()),
+    pa.field("confidence", pa.float64()),
+    pa.field("sd", pa.float64()),
+    pa.field("above", pa.float64()),
+    pa.field("act", pa.bool_()),
+    pa.field("outside", pa.bool_()),
+    pa.field("model_confidence", pa.float64()),
+]
+SCHEMA = pa.schema(_FIELDS)
 
 
 def tables(artifact: Artifact, stream: Stream, start: int = 0, stop: int | None = None) -> Iterator[pa.Table]:

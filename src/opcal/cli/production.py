@@ -39,6 +39,7 @@ def export(session: str, out: Path | None, onnx: Path | None, sign: Path | None,
         raise click.UsageError("--behind needs --onnx")
     from opcal.artifact import save
     from opcal.artifact.figures import held_out_figures
+    from opcal.artifact.saving import artifact_of
 
     written: list[Path] = []
     with working("fitting"), opened(session) as found:
@@ -48,9 +49,11 @@ def export(session: str, out: Path | None, onnx: Path | None, sign: Path | None,
     if onnx is not None:
         from opcal.artifact.onnx import export_onnx, join
 
-        written.append(export_onnx(calibrator, onnx))
-        if (model := options["behind"]) is not None:
-            join(model, onnx, onnx, features=options["features"], logits=options["logits"])
+        made = artifact_of(calibrator) if out is None else load(out)
+        if (model := options["behind"]) is None:
+            written.append(export_onnx(made, onnx))
+        else:
+            written.append(join(made, model, onnx, features=options["features"], logits=options["logits"]))
     if as_json:
         click.echo(json.dumps([{"file": str(file), "bytes": file.stat().st_size} for file in written]))
         return
