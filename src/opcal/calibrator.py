@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from opcal._params import Params
 from opcal._threads import one_thread
-from opcal.answers import AnswerBook
+from opcal.answers import AnswerBook, carried
 from opcal.audit import AuditWalk
 from opcal.core.costs import Costs
 from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Learner, Method
@@ -270,7 +270,9 @@ class OperationalCalibrator(Params):
         budget = None if budget is None else min(int(budget), len(pool))
         field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
         self._settle(pool, field)
-        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
+        order = field.generator("audit").permutation(len(pool))
+        order = order[~np.isin(order, carried(pool))]
+        self._walk = AuditWalk(order, _share("audit", self.audit), (len(pool),))
 
     def _settle(self, pool: Pool, field: Field) -> None:
         method = method_named(self.method)

@@ -147,7 +147,7 @@ def test_the_joined_model_runs_in_a_process_that_has_no_opcal(tmp_path):
 
 
 def test_models_that_do_not_fit_are_refused_by_name(tmp_path):
-    _, z, h = users_model(tmp_path / "user.onnx")
+    users_model(tmp_path / "user.onnx")
     made = artifact_of(opcal.OperationalCalibrator("paper").fit(CASE.pool, range(20), labels=CASE.labels[:20]))
     with pytest.raises(InvalidInput, match="it computes"):
         join(made, tmp_path / "user.onnx", tmp_path / "both.onnx", features="nothing")

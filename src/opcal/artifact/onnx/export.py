@@ -31,8 +31,10 @@ LINEAR = {"Gemm", "MatMul"}
 
 
 def export_onnx(artifact: Artifact, path: str | Path) -> Path:
-    """Inputs features [N, d] and logits [N, K] , float32, or confidence_in [N], double, and predicted_in [N]; outputs confidence and
-    sd [N], float32, and, from logits, predicted [N], int64."""
+    """Inputs: features [N, d] and logits [N, K], float32, or confidence_in [N], double, and predicted_in [N], int64.
+
+    Outputs: confidence and sd [N], float32, and, from logits, predicted [N], int64.
+    """
     onnx = _onnx()
     layout, value = artifact.manifest.layout, onnx.helper.make_tensor_value_info
     single, whole = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64

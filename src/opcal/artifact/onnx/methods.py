@@ -62,9 +62,9 @@ def _log_odds_variance(g: Graph, spread: Spread, x: Rows, p: str, cooled: str) -
     by_kernel = g.dot(kernel_to(g, spread.kernel, x, spread.landmarks), spread.whiten)
     left = g.most(g.sub(x.own, g.squares(by_kernel)), 0.0)
     rho2 = g.mul(g.add(g.squares(others), 1.0), spread.amplitude2)
-    parts = [g.mul(by_kernel, g.sqrt(rho2))]
-    for f in (cooled, x.near_b, x.near_z):
-        parts.append(g.mul(g.sub(at_predicted(g, x.hot, f), g.total(g.mul(others, f))), SPREAD))
+    three = (cooled, x.near_b, x.near_z)
+    by_prior = [g.mul(g.sub(at_predicted(g, x.hot, f), g.total(g.mul(others, f))), SPREAD) for f in three]
+    parts = [g.mul(by_kernel, g.sqrt(rho2)), *by_prior]
     parts += [g.add(g.mul(odds, 0.0), OFFSET), g.mul(odds, ODDS_SLOPE)]
     return g.add(g.squares(g.dot(g.columns(*parts), spread.root)), g.mul(rho2, left))
 

@@ -71,7 +71,7 @@ def truncated(g: Graph, m: str, s: str) -> tuple[str, str]:
     x, s = g.least(m, g.sub(1.0, m)), g.most(s, 1e-12)
     root = g.sqrt(g.add(g.mul(x, x), g.mul(s, s, 80.0)))
     right = g.op("Greater", x, 0.0)
-    reach = g.where(right, g.add(x, root), g.div(g.mul(s, s, 80.0), g.where(right, 1.0, g.sub(root, x))))
+    reach = g.where(right, g.add(x, g.mul(s, 9.0)), g.div(g.mul(s, s, 80.0), g.where(right, 1.0, g.sub(root, x))))
     low, high = g.most(g.sub(x, g.mul(s, 9.0)), 0.0), g.least(reach, 1.0)
     y = g.add(low, g.mul(g.sub(high, low), NODES[None]))
     u, peak = g.div(g.sub(y, x), s), g.div(g.sub(g.most(x, 0.0), x), s)
