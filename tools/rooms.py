@@ -23,6 +23,7 @@ LEVELS = [
         "calibrator",
         "baselines",
         "assess",
+        "costs",
         "data",
     },
     {"session", "artifact", "monitor", "report"},
@@ -32,7 +33,20 @@ LEVELS = [
 """From the foundation up: a room may import its own level and those before it."""
 ONLY = {"core": {"numpy", "scipy"}, "errors": set()}
 """All that these rooms may import besides the standard library and opcal."""
-LATE = {"torch", "sklearn", "matplotlib", "fastapi", "starlette", "sqlalchemy", "onnxruntime", "transformers", "ray"}
+LATE = {
+    "torch",
+    "sklearn",
+    "matplotlib",
+    "fastapi",
+    "starlette",
+    "sqlalchemy",
+    "uvicorn",
+    "jinja2",
+    "PIL",
+    "onnxruntime",
+    "transformers",
+    "ray",
+}
 """Never imported at the top of a module outside `ROOMS_OF_THEIR_OWN`."""
 DOORS = {("calibrator", "artifact")}
 """`cal.save` opens a room above it, when it is called."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import errors, methods, metrics
+    from opcal import assess, costs, errors, methods, metrics
     from opcal.artifact import Artifact, load
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
@@ -21,6 +21,8 @@ __all__ = [
     "Costs",
     "OperationalCalibrator",
     "Pool",
+    "assess",
+    "costs",
     "errors",
     "load",
     "methods",
@@ -34,7 +36,7 @@ _HOME = {
     "Pool": "opcal.pool",
     "load": "opcal.artifact",
 }
-_MODULES = {"errors", "methods", "metrics"}
+_MODULES = {"assess", "costs", "errors", "methods", "metrics"}
 
 
 def __getattr__(name: str) -> Any:

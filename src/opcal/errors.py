@@ -9,7 +9,10 @@ OpcalError
 │   ├── UnknownLabel                    a label that the model does not know and that was not declared outside
 │   ├── UnknownItem                     a position or an id that the pool does not have
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
+│   ├── NotYours                        an answer of somebody else: only they can take it back
 │   ├── IncompatiblePool                a pool of another model
+│   ├── InvalidCosts                    costs that cannot be used, with the place in the file
+│   ├── NotEnoughLabels                 a question that these labels cannot answer at all
 │   └── BadLines                        lines of a file of answers are wrong; the message lists them by number
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
@@ -59,8 +62,20 @@ class UnknownOption(InvalidInput):
     """A setting, or a value of a setting, that does not exist."""
 
 
+class NotYours(InvalidInput):
+    """An answer of another annotator: only they can take it back."""
+
+
 class IncompatiblePool(InvalidInput):
     """A pool of another model: other number of features or classes."""
+
+
+class InvalidCosts(InvalidInput):
+    """Costs that cannot be used; the message names the place."""
+
+
+class NotEnoughLabels(InvalidInput):
+    """A question that these labels cannot answer at all, not even with a wide interval."""
 
 
 class BadLines(InvalidInput):

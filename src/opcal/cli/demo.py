@@ -24,8 +24,11 @@ from opcal.demo import THRESHOLDS, Demo, Scores, draw, run
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Which half is the pool, what is drawn."
 )
+@click.option("--label", "by_hand", is_flag=True, help="Open the labelling page: you are the radiologist.")
+@click.option("--no-browser", is_flag=True, help="With --label: print the link and open nothing.")
+@click.option("--port", type=click.IntRange(1, 65535), help="With --label: where to serve.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON instead of a table.")
-def command(out: Path, seed: int, as_json: bool) -> None:
+def command(out: Path, seed: int, by_hand: bool, no_browser: bool, port: int | None, as_json: bool) -> None:
     """The whole story on a real case, in under a minute.
 
     A network that learned to see pneumonia on some chest X-rays is run on others. Its confidence is wrong there. opcal
@@ -33,7 +36,14 @@ def command(out: Path, seed: int, as_json: bool) -> None:
 
     \b
     Example:  opcal demo --out my-demo
+              opcal demo --label
     """
+    if by_hand:
+        from opcal.cli.labelling import serve
+        from opcal.web.labelling.demo import demo_session
+
+        serve(demo_session(out, seed), port=port, browser=not no_browser, as_json=as_json)
+        return
     console = Console(stderr=as_json)
     columns = (
         TextColumn("{task.description}"),

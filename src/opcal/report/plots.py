@@ -74,6 +74,57 @@ def efficiency_curve(labels: NDArray[Any], right: FloatArray, false: FloatArray,
     return figure
 
 
+def reliability_of(curve: Mapping[str, Any], *, level: float = 0.9) -> Figure:
+    """The diagram from stored curves: {"before": {"confidence": [...], "accuracy", "lower", "upper", "count"}, ...}."""
+    figure = _figure(5.2, 5.0)
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color=FAINT, lw=1, ls=":", label="perfect")
+    for name, style in (("before", BEFORE), ("after", AFTER)):
+        of = metrics.ReliabilityCurve(**{key: np.asarray(value) for key, value in curve[name].items()})
+        _reliability_line(axes, of, style, name)
+    figure.suptitle("Is confidence honest?", **TITLE)
+    _detail(axes, f"{_items(int(sum(curve['after']['count'])))}, {level:.0%} intervals; large marker: many items")
+    axes.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(-0.03, 1.2))
+    axes.set_yticks(np.linspace(0, 1, 6))
+    axes.legend(loc="upper left", ncols=3, columnspacing=1.2, **LEGEND)
+    _tidy(axes)
+    return figure
+
+
+def losses_of(curve: Mapping[str, Any]) -> Figure:
+    """(1 − λ)·LCE from stored curves: {"threshold": [...], "before", "after", "nothing", "everything"}."""
+    figure = _figure(5.2, 4.6)
+    axes = figure.subplots()
+    for name, line in (("nothing", ":"), ("everything", "-.")):
+        axes.plot(curve["threshold"], curve[name], color=FAINT, lw=1.4, ls=line, label=f"act on {name}")
+    for name, style in (("before", BEFORE), ("after", AFTER)):
+        axes.plot(curve["threshold"], curve[name], markevery=3, **style.of_line(name))
+    figure.suptitle("What wrong confidence costs", **TITLE)
+    best = np.minimum(curve["nothing"], curve["everything"])
+    top = 1.45 * max(float(np.max([*curve["before"], *curve["after"], *best])), 1e-3)
+    axes.set(xlabel="λ, the confidence from which acting pays", ylabel="loss per item", xlim=(0, 1), ylim=(0, top))
+    axes.legend(loc="upper left", **LEGEND)
+    _tidy(axes)
+    return figure
+
+
+def gain_curve(share: FloatArray, expected: FloatArray, regret: FloatArray, best: float) -> Figure:
+    """Expected gain and regret per item against the share of predictions acted on."""
+    from matplotlib.ticker import PercentFormatter
+
+    figure = _figure(5.2, 4.2)
+    axes = figure.subplots()
+    axes.plot(share, expected, markevery=10, **AFTER.of_line("expected gain"))
+    axes.plot(share, regret, markevery=10, **BEFORE.of_line("regret"))
+    axes.axvline(best, color=FAINT, lw=1, ls=":", label=f"best: {best:.0%}")
+    figure.suptitle("How many to act on", **TITLE)
+    axes.set(xlabel="share of predictions acted on, the surest first", ylabel="gain per item", xlim=(0, 1))
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.legend(loc="lower left", **LEGEND)
+    _tidy(axes)
+    return figure
+
+
 def summary(
     before: FloatArray,
     after: FloatArray,

@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import Connection, insert
 
 from opcal.core.method import WRONG
-from opcal.errors import ConflictingAnswer, InvalidInput, UnknownItem
+from opcal.errors import ConflictingAnswer, InvalidInput, NotYours, UnknownItem
 from opcal.pool import Pool, names
 from opcal.session import leases, log, schema
 from opcal.session.standing import Standing
@@ -61,7 +61,7 @@ class Desk:
                 event = _event_of(connection, answer)
                 voice = standing.by_seq(event.seq)
                 if voice is not None and voice.annotator != annotator:
-                    raise InvalidInput(f"answer {answer!r} is {voice.annotator}'s: only they can take it back")
+                    raise NotYours(f"answer {answer!r} is {voice.annotator}'s: only they can take it back")
             if voice is None:
                 raise InvalidInput(
                     f"{annotator} has nothing to take back" if answer is None else f"{answer!r} is undone"

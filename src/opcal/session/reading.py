@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from sqlalchemy import select
+
 from opcal.calibrator import OperationalCalibrator
-from opcal.session import clock, leases
+from opcal.session import clock, leases, schema
 from opcal.session.standing import Standing, Voice
 from opcal.session.store import Store
-from opcal.session.values import Disagreement, Status
+from opcal.session.values import Disagreement, Said, Status
 from opcal.session.wording import said
 
 
@@ -64,6 +66,16 @@ def _purpose(standing: Standing, voice: Voice) -> str:
     if voice.drawn or voice.position in standing.audited:
         return "audit"
     return "chosen" if voice.position in standing.questions else "own"
+
+
+def said_by(store: Store, annotator: str, most: int) -> list[Said]:
+    """What an annotator said and what is in force, newest first, with the notes."""
+    with store.standing() as standing:
+        mine = [v for v in standing.everything() if v.annotator == annotator and not v.arbiter][-most:][::-1]
+    with store.database.read() as connection:
+        of = schema.note.c.seq.in_([v.seq for v in mine])
+        notes = {row.seq: row.text for row in connection.execute(select(schema.note).where(of))}
+    return [Said(v.id, v.item, v.label, v.at, notes.get(v.seq)) for v in mine]
 
 
 def disagreements(store: Store) -> list[Disagreement]:

@@ -26,7 +26,7 @@ from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Question, Standing
 from opcal.session.store import Store
 from opcal.session.upkeep import Upkeep, arrived_before, dated_before
-from opcal.session.values import Disagreement, Event, Given, Label, Receipt, Settings, Status, Task
+from opcal.session.values import Disagreement, Event, Given, Label, Receipt, Said, Settings, Status, Task
 from opcal.session.worker import Worker
 
 LOW_WATER = 0.5
@@ -185,6 +185,21 @@ class Session:
     def answers(self) -> list[dict[str, Any]]:
         """Every answer in force, in order, as rows for a table: who, what, why it was asked, with what probability."""
         return reading.answers(self._store, self.calibrator())
+
+    def said_by(self, annotator: str, most: int = 50) -> list[Said]:
+        """This annotator's answers in force, newest first, with their notes."""
+        return reading.said_by(self._store, annotator, most)
+
+    def look(self, item: str) -> Task:
+        """An item as an annotator may see it, without a lease: to go back to an answer, or to look around.
+
+        Where the session is blind on the audit slice, the prediction shows only on items that the design chose: any
+        other may be drawn yet.
+        """
+        position = int(self.pool.positions([item])[0])
+        with self._store.standing() as standing:
+            question = standing.questions.get(position)
+        return self._task(question or Question(position, item, "audit", 0.0, 0, 0), "")
 
     def knows(self, item: str) -> bool:
         """Whether an item has this id."""

@@ -124,6 +124,18 @@ class Receipt:
 
 
 @dataclass(frozen=True)
+class Said:
+    """An annotator's answer in force."""
+
+    id: str
+    item: str
+    label: int | None
+    """A class, OUTSIDE or WRONG; None for "can't tell"."""
+    at: str
+    note: str | None = None
+
+
+@dataclass(frozen=True)
 class Disagreement:
     """An item on which the opinions come to no result."""
 

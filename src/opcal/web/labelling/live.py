@@ -1,0 +1,111 @@
+"""The side panel, worked out away from the requests, and told to every page that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any
+
+from opcal.errors import OpcalError
+from opcal.session import Session
+from opcal.web.labelling.pace import Pace
+from opcal.web.labelling.worth import Worth
+from opcal.web.security import Caller
+
+LOOK = 2.0
+"""Seconds between two looks at the log for what other processes did."""
+REST = 3.0
+"""After each update it rests so many times as long as it took: at most a quarter of one core."""
+ALIVE = 15.0
+PROGRESS = ("answered", "budget", "labelled", "open", "done", "annotators", "seconds_left", "disputed", "skipped")
+"""What blind annotators see."""
+
+
+class Live:
+    """One thread measures; any number of pages wait for what it finds."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.worth = session, Worth()
+        self._pace, self._bell, self._over = Pace(), Event(), Event()
+        self._lock = Lock()
+        self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._thread = Thread(target=self._run, name="opcal panel", daemon=True)
+        self.now: dict[str, Any] = {}
+        self.version = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._bell.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def wake(self) -> None:
+        """Something was answered."""
+        self._bell.set()
+
+    def panel(self, caller: Caller) -> dict[str, Any]:
+        """For one person: only the progress where sessions are blind, for the figures would tell what to expect."""
+        now = self.now
+        blind = self.session.settings.blind == "all"
+        shown = {k: v for k, v in now.items() if k in PROGRESS} if blind else dict(now)
+        people = shown.pop("annotators", {})
+        return {**shown, "mine": people.get(caller.name, 0), "people": len(people), "hidden": blind}
+
+    async def follow(self, caller: Caller) -> AsyncIterator[str]:
+        """Server-sent events: the panel now, and again whenever it changes."""
+        changed, seen = asyncio.Event(), -1
+        with self._lock:
+            self._waiting[changed] = asyncio.get_running_loop()
+        try:
+            while not self._over.is_set():
+                if self.version != seen and self.now:
+                    seen = self.version
+                    yield f"data: {json.dumps(self.panel(caller))}\n\n"
+                changed.clear()
+                try:
+                    await asyncio.wait_for(changed.wait(), ALIVE)
+                except TimeoutError:
+                    yield ": still here\n\n"
+        finally:
+            with self._lock:
+                self._waiting.pop(changed, None)
+
+    def update(self) -> None:
+        """Measure now and tell everybody: first how far it is, then what it is worth."""
+        self._pace.take(self.session.events(self._pace.seen))
+        progress = self._progress()
+        self._tell({**self.now, **progress})
+        left = None if progress["budget"] is None else progress["budget"] - progress["answered"]
+        self._tell({**progress, **self.worth.measure(self.session.calibrator(), left)})
+
+    def _progress(self) -> dict[str, Any]:
+        status = asdict(self.session.status())
+        known = {name: status[name] for name in PROGRESS if name in status} | {"items": status["items"]}
+        left = None if status["budget"] is None else max(0, status["budget"] - status["answered"])
+        return {**known, "seconds_left": self._pace.seconds_left(left)}
+
+    def _tell(self, found: dict[str, Any]) -> None:
+        self.now, self.version = found, self.version + 1
+        with self._lock:
+            for changed, loop in self._waiting.items():
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(changed.set)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            started = monotonic()
+            self._bell.clear()
+            try:
+                if not self.now or self.session.events(self._pace.seen):
+                    self.update()
+            except OpcalError:
+                pass  # busy or full: the next look tries again
+            self._over.wait(REST * (monotonic() - started))
+            self._bell.wait(LOOK)
