@@ -32,6 +32,8 @@ COMMANDS = {
     "export": "opcal.cli.production:export",
     "inspect": "opcal.cli.production:inspect",
     "score": "opcal.cli.production:score",
+    "serve": "opcal.cli.serving",
+    "watch": "opcal.cli.watching",
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""

@@ -10,14 +10,14 @@ import numpy as np
 from opcal._threads import one_thread
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.fence import Fence, fenced
-from opcal.core.method import BoolArray, FloatArray, Outputs
-from opcal.core.posterior import Posterior
+from opcal.core.method import BoolArray, FloatArray
+from opcal.core.posterior import Beta, Posterior
 from opcal.errors import InvalidInput
 from opcal.monitor.shift import Test, level_of, tests_of
 from opcal.pool import Pool
 
-SAMPLED = 2000
-"""Rows that expectations with an interval are taken over."""
+SAMPLED, DRAWS = 500, 100
+"""Rows and draws for the intervals of expectations."""
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,29 @@ def watch(
         tests = tests_of(field.pool, pool.outputs, field.clustering, level, rng)
         outside = Fence.of(field.pool.features, field.generator("watch")).outside_of_batch(pool.features)
     posterior = fenced(fresh, outside)
-    some = np.sort(rng.permutation(len(field.pool))[:SAMPLED])
+    some = np.sort(rng.permutation(len(field.pool))[: 4 * SAMPLED])
     return Watch(
         look,
         level,
         min(1.0, len(tests) * min(test.p for test in tests)),
         tuple(tests),
-        expected(calibrator.posterior(calibrator.pool_.take(some)), field.pool.take(some)),
-        expected(posterior, pool.outputs),
+        expected(calibrator.posterior(calibrator.pool_.take(some)), field.pool.take(some).confidence),
+        expected(posterior, pool.confidence),
         outside,
         posterior,
     )
 
 
-def expected(posterior: Posterior, rows: Outputs) -> Expected:
-    c, own = posterior.mean, rows.confidence
-    means = posterior.sample(200).mean(1)
-    low, high = np.quantile(means, [0.05, 0.95])
+def expected(posterior: Posterior, own: FloatArray) -> Expected:
+    """From the calibrated confidence and the model's own [N]."""
+    c = posterior.mean
+    some = np.unique(np.linspace(0, len(c) - 1, min(len(c), SAMPLED)).astype(np.intp))
+    draws = posterior.draws
+    part = Posterior(
+        c[some], posterior.sd[some], Beta(c[some], posterior.sd[some]), lambda n, rng: draws(n, rng)[:, some]
+    )
+    off = part.sample(DRAWS).mean(1) - c[some].mean() + c.mean()
+    low, high = np.clip(np.quantile(off, [0.05, 0.95]), 0, 1)
     risk = float((c * (1 - c)).mean())
     return Expected(
         float(c.mean()), (float(low), float(high)), risk, risk + float(((own - c) ** 2).mean()), float(own.mean())
