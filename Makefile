@@ -4,18 +4,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared crash lint format bench bench-efficacy clean
+.PHONY: demo test test-shared test-bridges crash-production crash lint format bench bench-efficacy clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared and not crash" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not shared and not crash and not bridges" $(ARGS)
 
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
 
 # Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
+# PyTorch, Hugging Face, MLflow around an artefact.
+test-bridges: $(VENV)/.bridges
+	HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 $(BIN)/python -m pytest -m bridges tests/bridges $(ARGS)
+
+# Kills while saving, mutated files, hot reloads and 200 watched fields, in the numbers that are promised.
+crash-production: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/artifact tests/serving tests/monitor $(ARGS)
+
 crash: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
 
@@ -50,6 +58,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,bench]"
+	@touch $@
+
+$(VENV)/.bridges: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,huggingface,mlflow]" onnxscript
 	@touch $@
 
 clean:

@@ -27,7 +27,7 @@ LEVELS = [
         "data",
     },
     {"session", "artifact", "monitor", "report"},
-    {"web", "demo"},
+    {"web", "demo", "bridges"},
     {"cli"},
 ]
 """From the foundation up: a room may import its own level and those before it."""
@@ -50,7 +50,7 @@ LATE = {
 """Never imported at the top of a module outside `ROOMS_OF_THEIR_OWN`."""
 DOORS = {("calibrator", "artifact")}
 """`cal.save` opens a room above it, when it is called."""
-ROOMS_OF_THEIR_OWN = {"web", "session", "extract", "experiments"}
+ROOMS_OF_THEIR_OWN = {"web", "session", "extract", "experiments", "bridges"}
 
 
 def level(room: str) -> int | None:

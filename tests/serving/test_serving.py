@@ -222,6 +222,7 @@ def test_no_request_fails_or_mixes_two_artefacts_while_they_are_replaced(reloads
             if status != 200 or not np.allclose(told["confidence"], known[told["artifact"]][rows], atol=1e-12):
                 wrong.append((status, told))
             seen.add(told["artifact"])
+        connection.close()
 
     def replacer():
         for k in range(reloads):
