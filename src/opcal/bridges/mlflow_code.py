@@ -14,8 +14,9 @@ class OpcalModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def load_context(self, context: Any) -> None:
         self.artifact = opcal.load(context.artifacts["artifact"])
 
-    def predict(self, context: Any, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        import pandas as pd  # type: ignore[import-untyped,unused-ignore]
+    # Without type hints: MLflow takes them for a schema.
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
+        import pandas as pd
 
         pool = opcal.Pool.from_table(model_input)
         self.artifact.manifest.layout.refuse_other(pool)

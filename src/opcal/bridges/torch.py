@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,7 +24,7 @@ class Calibrated(NamedTuple):
     outside: Tensor  # [N], like nothing that was seen
 
 
-class CalibratedModule(nn.Module):
+class CalibratedModule(nn.Module):  # type: ignore[misc]
     """`model` with a calibrated confidence beside its logits.
 
     `layer` names the linear layer that makes the logits (of `model.named_modules()`); by default the last one with as
@@ -51,9 +50,8 @@ class CalibratedModule(nn.Module):
         if not self._seen:
             raise InvalidInput("the model did not run the linear layer that makes its logits: name another layer=")
         judged = judged_of(self.artifact, self._seen.pop(), logits)
-        made = (torch.from_numpy(np.asarray(a)).to(logits.device) for a in (judged.confidence, judged.sd))
-        outside = torch.from_numpy(judged.outside).to(logits.device)
-        return Calibrated(logits, *(a.to(torch.float32) for a in made), outside)
+        confidence, sd = (torch.from_numpy(a).to(logits.device, torch.float32) for a in (judged.confidence, judged.sd))
+        return Calibrated(logits, confidence, sd, torch.from_numpy(judged.outside).to(logits.device))
 
 
 def head_of(model: nn.Module, layer: str | None, classes: int | None) -> nn.Module:

@@ -34,6 +34,7 @@ COMMANDS = {
     "score": "opcal.cli.production:score",
     "serve": "opcal.cli.serving",
     "watch": "opcal.cli.watching",
+    "label-studio": "opcal.cli.serving:label_studio",
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""

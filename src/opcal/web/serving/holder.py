@@ -38,8 +38,11 @@ class Holder:
     def start(self) -> None:
         Thread(target=self._follow, name="opcal-reload", daemon=True).start()
 
-    def stop(self) -> None:
+    def stopping_now(self) -> None:
         self.stopping = True
+
+    def stop(self) -> None:
+        self.stopping_now()
         self._stop.set()
 
     def reload(self) -> bool:

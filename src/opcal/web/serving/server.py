@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opcal.errors import MissingDependency
+from opcal.errors import InvalidInput, MissingDependency
 from opcal.web.security import origins, refuse_open_bind
 
 PATIENCE = 30
@@ -46,6 +46,33 @@ def serve(
     certificate: dict[str, Any] = {}
     if tls is not None:
         certificate = {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
+    _run(app, host, port, holder.stopping_now, **certificate)
+
+
+def serve_label_studio(
+    session: str, *, host: str = "127.0.0.1", port: int = 9090, names: Iterable[str] = (), secret: str | None = None
+) -> None:
+    """Blocks, as `serve` does."""
+    if secret is not None and (len(secret) < 16 or "/" in secret):
+        raise InvalidInput(
+            "the secret has fewer than 16 characters or holds a /: make one with secrets.token_urlsafe()"
+        )
+    refuse_open_bind(host, authenticated=secret is not None)
+    try:
+        from opcal.web.serving.label_studio import backend
+    except ImportError as error:
+        raise MissingDependency("serving needs FastAPI and uvicorn: pip install 'opcal[serve]'") from error
+    from opcal.session import Session
+    from opcal.web.serving.logs import to_standard_error
+
+    with Session.open(session) as found:
+        to_standard_error()
+        _run(backend(found, origins=origins(host, port, names=names), secret=secret), host, port, lambda: None)
+
+
+def _run(app: Any, host: str, port: int, stopping: Callable[[], None], **more: Any) -> None:
+    import uvicorn
+
     config = uvicorn.Config(
         app,
         host=host,
@@ -54,12 +81,12 @@ def serve(
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=PATIENCE,
-        **certificate,
+        **more,
     )
-    _graceful(holder)(config).run()
+    _graceful(stopping)(config).run()
 
 
-def _graceful(holder: Any) -> Any:
+def _graceful(stopping: Callable[[], None]) -> Any:
     """uvicorn's server, that ends with exit code 0 when it was told to stop, and says at once that it is not ready."""
     import uvicorn
 
@@ -74,7 +101,7 @@ def _graceful(holder: Any) -> Any:
                     signal.signal(number, handler)
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            holder.stopping = True
+            stopping()
             super().handle_exit(sig, frame)
 
     return Server
