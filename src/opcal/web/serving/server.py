@@ -28,8 +28,6 @@ def serve(
 ) -> None:
     """Blocks. SIGTERM and SIGINT stop it gracefully, SIGHUP reads the artefact again at once."""
     try:
-        import uvicorn
-
         from opcal.web.serving.app import application
     except ImportError as error:
         raise MissingDependency("serving needs FastAPI and uvicorn: pip install 'opcal[serve]'") from error
