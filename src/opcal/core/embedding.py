@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logit
 
 from opcal.core.head import centred_weight, head_of
+from opcal.core.home import at_home
 from opcal.core.kernels import median_distance
 from opcal.core.method import Field, FloatArray, IntArray, Outputs
 from opcal.core.prototypes import Projection, Prototypes, learn, project
@@ -17,7 +18,6 @@ SAMPLE = 10_000
 """Pool rows, drawn uniformly, from which a large pool is prepared."""
 SMALL = 2**18
 """Features of at most this many numbers are scored in double precision."""
-HOME_POWER, SUREST_HOME = 7, 0.75
 LENGTH = 0.5
 LOCAL, GLOBAL = 4.0, 0.5
 EXTREME = 1e-12
@@ -124,7 +124,7 @@ class Preparation:
     sample: IntArray  # pool positions the prototypes were learnt from, sorted
     own: tuple[FloatArray, FloatArray]  # the sample's shares in the prototypes, [len(sample), K] each
     home: float
-    """Prior probability that the model is at home: agreement of prototypes and predictions, to the power 7; ≤ .75."""
+    """Prior probability that the model is calibrated here already (home.py)."""
 
     def see(self, positions: IntArray) -> Seen:
         """Pool items in double precision; those that shaped the prototypes leave themselves out."""
@@ -208,7 +208,8 @@ def prepare(field: Field) -> Preparation:
     )
     shares = own_b.astype(np.float32), own_z.astype(np.float32)
     embedding = Embedding(projection, in_b, in_z, classes, _precision(field.pool))
-    return Preparation(field, embedding, kernel, sample, shares, min(agreement**HOME_POWER, SUREST_HOME))
+    home = at_home(agreement, float(rows.confidence.mean()), len(predicted) / classes)
+    return Preparation(field, embedding, kernel, sample, shares, home)
 
 
 def uniform_rows(field: Field, purpose: str, limit: int) -> IntArray:

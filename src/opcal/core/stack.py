@@ -1,6 +1,6 @@
 """The default method, "auto": kernel softmax at three amplitudes and the model's own confidence, averaged by evidence.
 
-Prior weight of the model's own confidence is `home`, read off the unlabelled pool (embedding.py); the temperature and
+Prior weight of the model's own confidence is `home`, read off the unlabelled pool (home.py); the temperature and
 the pull of the prototypes start at 1 − home and (1 − home)/2. Weights are prior × likelihood of the answers in 5-fold
 cross-validation. Where wrong answers come without their classes, a process that knows only right and wrong
 (correctness.py) takes part, the more the more classes there are. Weights are estimated on the first 1, 2, 3, 4, 6, 8,
