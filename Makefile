@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared test-bridges crash-production crash lint format bench bench-efficacy bench-robust clean
+.PHONY: demo test test-shared test-bridges crash-production crash lint format bench bench-efficacy bench-robust bench-crowd browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -15,7 +15,6 @@ test: $(VENV)/.dev
 test-shared: $(VENV)/.dev
 	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
 
-# Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
 # PyTorch, Hugging Face, MLflow around an artefact.
 test-bridges: $(VENV)/.bridges
 	HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 $(BIN)/python -m pytest -m bridges tests/bridges $(ARGS)
@@ -24,8 +23,18 @@ test-bridges: $(VENV)/.bridges
 crash-production: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/artifact tests/serving tests/monitor $(ARGS)
 
+# Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
 crash: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
+
+# Chromium comes from the system (Debian's package where it is missing), axe-core from npm.
+browser: $(VENV)/.browser
+	OPCAL_AXE=$(VENV)/npm/node_modules/axe-core/axe.min.js OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 tests/browser $(ARGS)
+	@echo "Screenshots: artefacts/browser"
+
+bench-crowd: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/crowd.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -50,12 +59,18 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[web]"
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable ".[dev,browser]"
+	command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm axe-core@4
+	@touch $@
 
 # torch is pinned to the last release whose plain wheel is the CPU build here; newer ones bring gigabytes of CUDA.
 $(VENV)/.bench: $(VENV)/.dev

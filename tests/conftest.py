@@ -36,6 +36,15 @@ def make_case(n: int = 200, d: int = 6, classes: int = 4, seed: int = 0, groups:
 
 
 @pytest.fixture
+def site(tmp_path):
+    """A session as the labelling page serves it."""
+    from web_site import served
+
+    with served(tmp_path / "ward") as made:
+        yield made
+
+
+@pytest.fixture
 def case() -> Case:
     return make_case()
 

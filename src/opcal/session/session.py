@@ -46,6 +46,7 @@ class Session:
         self._store, self.folder = store, folder
         self._lock, self._fitting = RLock(), RLock()
         self._burst = 0
+        self._hungry: dict[str, int] = {}
         self._pool: tuple[str, Pool] | None = None
         self._replay = Replay(store.settings, lambda: self.pool)
         self._asker = Asker(store, self._replay)
@@ -123,18 +124,24 @@ class Session:
                     self._pool = folder, Pool.open(self.folder / folder)
             return self._pool[1]
 
-    def lease(self, annotator: str, k: int = 1) -> list[Task]:
+    def lease(self, annotator: str, k: int = 1, *, wait: bool = True) -> list[Task]:
         """The items that this annotator is to label now, at most k; nobody else gets them meanwhile.
 
         What the annotator holds already comes first, with its lease renewed, so that a repeated request gives the
         same items. Fewer than k come where the budget or the pool ends, or others hold what is left. Never refits
-        where the queue has items ready: that is done in the background.
+        where the queue has items ready: that is done in the background. Where the queue ran dry it waits for a refit,
+        or, with `wait=False`, gives what there is and lets the background refill: come again in a moment.
         """
         _named(annotator)
         if k < 1:
             raise InvalidInput(f"k is {k}: expected how many items to lease, 1 or more")
         while True:
             held, ready, asked = self._take(annotator, k)
+            if len(held) < k and self.background and not wait:
+                with self._lock:
+                    self._hungry[annotator] = ready + self._lacking(k - len(held))
+                self._worker.wake()
+                break
             if len(held) >= k or self._asker.refill(annotator, ready + self._lacking(k - len(held))) == asked:
                 break
         if self.background and ready - len(held) < LOW_WATER * self._ahead:
@@ -290,7 +297,11 @@ class Session:
         return digest(self.calibrator())
 
     def refill(self) -> None:
-        """Put questions in the queue until it is full or the budget ends."""
+        """Put questions in the queue until it is full, or enough for those who wait, or the budget ends."""
+        with self._lock:
+            hungry, self._hungry = self._hungry, {}
+        for annotator, wanted in hungry.items():
+            self._asker.refill(annotator, wanted)
         self._asker.refill(None, self._ahead)
 
     def close(self) -> None:

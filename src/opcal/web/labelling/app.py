@@ -42,6 +42,7 @@ def application(desk: Desk) -> FastAPI:
     app.add_exception_handler(Refusal, _turned_away)
     app.add_exception_handler(RequestValidationError, _misshapen)
     app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(Exception, _broken)
     return app
 
 
@@ -87,6 +88,11 @@ class _Refused:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await refuse(scope, send, self.refusal)
+
+
+async def _broken(request: Request, error: Exception) -> Any:
+    """The traceback goes to the terminal, not to the page."""
+    return _Refused(Refusal(500))
 
 
 async def _misshapen(request: Request, error: Exception) -> JSONResponse:

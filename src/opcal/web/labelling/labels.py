@@ -16,6 +16,7 @@ from opcal.web.security import Refusal
 router = APIRouter()
 
 ItemId = Annotated[str, Query(min_length=1, max_length=8192)]
+MediaId = Annotated[str, Query()]
 MEDIA_HEADERS = {
     "cache-control": "private, max-age=86400",
     "content-security-policy": "default-src 'none'; sandbox",
@@ -32,7 +33,8 @@ def me(desk: AtDesk, caller: Anybody) -> dict[str, Any]:
 @router.post("/api/lease")
 def lease(body: LeaseBody, desk: AtDesk, caller: Anybody) -> dict[str, Any]:
     """The items that are mine now, at most k; with none, whether anything may still come."""
-    tasks = desk.session.lease(caller.name, body.k)
+    # Nobody waits for a refit inside a request: fifty who do would leave no thread for the answers.
+    tasks = desk.session.lease(caller.name, body.k, wait=False)
     found = [shown.task(t, desk.session, desk.media) for t in tasks]
     return {"tasks": found, "done": not found and desk.session.status().done}
 
@@ -81,20 +83,21 @@ def live(desk: AtDesk, caller: Anybody) -> StreamingResponse:
 
 
 @router.get("/media")
-def image(item: ItemId, desk: AtDesk, caller: Anybody) -> Response:
+def image(desk: AtDesk, caller: Anybody, item: MediaId = "") -> Response:
     """The image that an item's payload names, by the item's id alone."""
     return _sent(media.image_of(desk.media, _payload(desk, item)))
 
 
 @router.get("/thumbnail")
-def thumbnail(item: ItemId, desk: AtDesk, caller: Anybody) -> Response:
+def thumbnail(desk: AtDesk, caller: Anybody, item: MediaId = "") -> Response:
+    """The same, small."""
     return _sent(media.thumbnail(desk.media, _payload(desk, item)))
 
 
 @router.get("/media/{item:path}")
 def image_by_path(item: str, desk: AtDesk, caller: Anybody) -> Response:
     """As `/media?item=`; what stands in the path is an item's id, never a path."""
-    return image(item, desk, caller)
+    return image(desk, caller, item)
 
 
 def _payload(desk: Desk, item: str) -> str:

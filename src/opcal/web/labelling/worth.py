@@ -42,7 +42,7 @@ class Worth:
             "claimed": float(pool.confidence.mean()),
             "expected": float(confidence.mean()) if labels else None,
             "measured": None if found is None else _measured(found, cal.audit, left),
-            "audited": 0 if found is None else found.labels,
+            "audited": len(audit_rows(cal)),
             "reliability": _reliability(found),
             "efficiency": self._curve(cal, confidence, labels),
             "threshold": cal.threshold_,

@@ -56,7 +56,8 @@ export function scale(measured, expected, claimed) {
   const toX = (v) => left + ((v - start) / (1 - start)) * width;
   const made = svg("svg", { viewBox: `0 0 ${W} ${height}`, class: "chart scale", role: "presentation" },
     svg("line", { class: "rail", x1: left, x2: left + width, y1: 18, y2: 18 }));
-  for (let v = start; v < 1.001; v += 0.1) made.append(svg("text", { x: toX(v), y: 42, "text-anchor": v > 0.99 ? "end" : v === start ? "start" : "middle" }, document.createTextNode(`${Math.round(100 * v)}`)));
+  const step = start < 0.35 ? 0.2 : 0.1;
+  for (let v = 1; v > start - 0.001; v -= step) made.append(svg("text", { x: toX(v), y: 42, "text-anchor": v > 0.99 ? "end" : v < start + 0.01 ? "start" : "middle" }, document.createTextNode(`${Math.round(100 * v)}`)));
   if (measured) made.append(svg("rect", { class: "interval", x: toX(measured.lower), width: Math.max(2, toX(measured.upper) - toX(measured.lower)), y: 12, height: 12, rx: 6 }));
   if (Number.isFinite(claimed)) made.append(svg("path", { class: "claimed", d: `M${toX(claimed)} 8l-5-7h10z` }));
   if (Number.isFinite(expected)) made.append(svg("line", { class: "expected", x1: toX(expected), x2: toX(expected), y1: 8, y2: 28 }));

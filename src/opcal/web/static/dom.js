@@ -29,7 +29,7 @@ export function say(key, gaps = {}) {
 /** A text whose gap holds a name that may run right to left. */
 export const name = (text) => h("bdi", {}, text);
 
-export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}\u00a0%`;
 
 export const kbd = (key) => h("kbd", { "aria-hidden": "true" }, key);
 

@@ -32,7 +32,7 @@ async function start() {
   addEventListener("keydown", keys);
   listen(byId("panel"));
   page.outbox.flush();
-  await Promise.all([more(), remember()]);
+  await Promise.all([remember(), more()]);
 }
 
 /** Ask for items until enough are at hand; none is shown whose answer is on its way. */
@@ -64,8 +64,10 @@ async function more() {
 const ahead = () => page.queue.slice(0, AHEAD).forEach((task) => task.kind === "image" && preload(task.item));
 
 async function remember() {
+  const { waiting } = page.outbox, undone = new Set(waiting.filter((e) => e.kind === "undo").map((e) => e.body.answer));
+  page.mine = waiting.filter((e) => e.kind === "answer" && !undone.has(e.body.id)).map(({ body }) => ({ ...body, said: wording(body, null), at: new Date().toISOString(), fresh: true })).reverse();
   try {
-    const stored = await get("/api/mine");
+    const stored = (await get("/api/mine")).filter((s) => !undone.has(s.id));
     const known = new Set(page.mine.map((m) => m.item));
     page.mine.push(...stored.filter((s) => !known.has(s.item)).map((s) => ({ id: s.id, item: s.item, said: s.said, note: s.note, at: s.at })));
   } catch { /* the list is filled at the next reload; undo asks the server anyway */ }
@@ -151,7 +153,7 @@ function openNote() {
 
 function wording(answer, task) {
   if (answer.skip) return say("cant_tell");
-  if (answer.correct !== undefined) return answer.correct ? page.me.classes[task.predicted] : say("wrong");
+  if (answer.correct !== undefined) return answer.correct ? page.me.classes[task?.predicted] ?? say("right") : say("wrong");
   return answer.label === -1 ? say("outside") : page.me.classes[answer.label];
 }
 
@@ -245,7 +247,7 @@ function dialogs() {
 
 function openHistory() {
   const waiting = new Set(page.outbox.waiting.map((entry) => entry.body.id));
-  const rows = page.mine.map((m) => h("li", {}, h("button", { type: "button", "aria-label": `${say("history_change", { item: m.item })}: ${m.said}`, onclick: () => goBack(m) },
+  const rows = page.mine.map((m) => h("li", {}, h("button", { type: "button", title: say("history_change", { item: m.item }), onclick: () => goBack(m) },
     name(m.item), h("b", {}, name(m.said)), m.note && h("i", {}, name(m.note)), h("time", { datetime: m.at }, waiting.has(m.id) ? say("history_waiting") : new Date(m.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })))));
   open("history", h("h2", { id: "history-title" }, say("history_title")), rows.length ? h("ol", { class: "list" }, rows) : h("p", { class: "quiet" }, say("history_none")));
 }
@@ -270,7 +272,7 @@ function open(id, ...content) {
 function keys(event) {
   if (document.querySelector("dialog[open]") || event.altKey || event.repeat && !event.key.startsWith("Arrow")) return;
   const empty = page.choice && document.activeElement === page.choice.input && page.choice.input.value === "";
-  const writing = document.activeElement?.matches("input:not([type=range]), textarea, select");
+  const writing = document.activeElement?.matches("input[type=text], textarea, select");
   if ((event.ctrlKey || event.metaKey) && event.key === "z" && (!writing || empty)) { event.preventDefault(); undo(); return; }
   if (event.ctrlKey || event.metaKey || writing || !page.singles) return;
   const slider = document.activeElement?.matches("input[type=range]") && event.key.startsWith("Arrow");

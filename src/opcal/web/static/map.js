@@ -86,13 +86,17 @@ function paint() {
   const { ax, bx, ay, by } = place();
   const table = state.by === "answers" ? answersRamp() : ramps[state.by];
   const n = xy.length / 2;
-  const size = Math.max(2, Math.min(9, Math.round((n > 20000 ? 2 : n > 3000 ? 3 : 6) * Math.sqrt(state.scale) * Math.min(2, devicePixelRatio) * 0.8)));
+  const size = Math.max(2, Math.min(13, Math.round((n > 20000 ? 2 : n > 3000 ? 3 : 8) * Math.sqrt(state.scale) * Math.min(2, devicePixelRatio) * 0.8)));
   words.fill(0);
+  // Larger points are round: how far each row of a block is indented.
+  const indents = (s) => Array.from({ length: s }, (_, row) => (s < 5 ? 0 : Math.max(0, Math.round(s / 2 - Math.sqrt(Math.max(0, (s / 2) ** 2 - (row + 0.5 - s / 2) ** 2)) - 0.3))));
+  const shapes = { [size]: indents(size), [size + 3]: indents(size + 3) };
   const dot = (i, s) => {
     const px = Math.round(ax * xy[2 * i] + bx - s / 2), py = Math.round(ay * xy[2 * i + 1] + by - s / 2);
     if (px < 0 || py < 0 || px + s > w || py + s > hgt) return;
     const value = table[values[i]];
-    for (let row = 0, at = py * w + px; row < s; row += 1, at += w) words.fill(value, at, at + s);
+    const shape = shapes[s];
+    for (let row = 0, at = py * w + px; row < s; row += 1, at += w) words.fill(value, at + shape[row], at + s - shape[row]);
   };
   if (state.by !== "answers") for (let i = 0; i < n; i += 1) dot(i, size);
   else {
@@ -101,7 +105,7 @@ function paint() {
   }
   context.putImageData(state.pixels, 0, 0);
   if (state.picked >= 0) ring(ax * xy[2 * state.picked] + bx, ay * xy[2 * state.picked + 1] + by);
-  if (document.activeElement === canvas) cross(w / 2, hgt / 2);
+  if (canvas.matches(":focus-visible")) cross(w / 2, hgt / 2);
   performance.measure("opcal map", { start: begun, end: performance.now() });
 }
 
