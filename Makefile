@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared test-bridges crash-production crash lint format bench bench-efficacy bench-robust bench-crowd browser clean
+.PHONY: demo test test-shared test-bridges crash-production crash lint format bench bench-session bench-efficacy bench-robust bench-crowd browser clean
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -48,6 +48,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+bench-session: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/session_size.py $(ARGS)
 
 bench-efficacy: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/efficacy.py --data $(SHARED)/bench $(ARGS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import assess, costs, errors, methods, metrics
+    from opcal import assess, costs, errors, methods, metrics, session
     from opcal.artifact import Artifact, load
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
@@ -27,6 +27,7 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "session",
 ]
 
 _HOME = {
@@ -36,7 +37,7 @@ _HOME = {
     "Pool": "opcal.pool",
     "load": "opcal.artifact",
 }
-_MODULES = {"assess", "costs", "errors", "methods", "metrics"}
+_MODULES = {"assess", "costs", "errors", "methods", "metrics", "session"}
 
 
 def __getattr__(name: str) -> Any:

@@ -31,14 +31,15 @@ _inside = _Inside()
 def one_thread() -> Iterator[None]:
     """NumPy and SciPy compute on one thread inside: quick on small arrays, and the same bytes everywhere.
 
-    The number is the process's own: the first to enter sets it and the last to leave restores it, or a thread that
-    leaves would give two BLAS threads to one that is still computing.
+    The last thread of the process to leave restores the number: one that leaves before would give two BLAS threads to
+    those still computing. Each sets it as it enters, for some builds keep a number for each thread.
     threadpoolctl's own context asks each library for its version first and takes 25 µs more.
     """
     with _inside.guard:
+        now = [library.get_num_threads() for library in _libraries()]
         if _inside.count == 0:
-            _inside.before = [library.get_num_threads() for library in _libraries()]
-            _set([1] * len(_inside.before))
+            _inside.before = now
+        _set([1] * len(now), now)
         _inside.count += 1
     try:
         yield
@@ -46,10 +47,10 @@ def one_thread() -> Iterator[None]:
         with _inside.guard:
             _inside.count -= 1
             if _inside.count == 0:
-                _set(_inside.before)
+                _set(_inside.before, [1] * len(_inside.before))
 
 
-def _set(numbers: list[int]) -> None:
-    for library, n, before in zip(_libraries(), numbers, _inside.before, strict=True):
-        if before != 1:
+def _set(wanted: list[int], now: list[int]) -> None:
+    for library, n, before in zip(_libraries(), wanted, now, strict=True):
+        if n != before:
             library.set_num_threads(n)

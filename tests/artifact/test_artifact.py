@@ -63,6 +63,7 @@ def test_a_loaded_artefact_says_the_same_to_the_bit(name, wide, tmp_path):
     for f in ("mean", "sd"):
         np.testing.assert_array_equal(getattr(mine, f), getattr(theirs, f))
     np.testing.assert_array_equal(mine.above(0.8), theirs.above(0.8))
+    np.testing.assert_array_equal(loaded.confidence(new), mine.mean)
     np.testing.assert_array_equal(mine.sample(4), theirs.sample(4))
     assert (loaded.manifest.method, loaded.manifest.fitted["answers"]) == (name, 30)
     one = loaded.confidence_one(new.features[7], new.logits[7])

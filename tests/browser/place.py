@@ -86,7 +86,9 @@ class Person:
         """One key; gives the item that it answered, once another item or the end is shown."""
         item = self.ready()
         self.press(key)
-        self.page.wait_for_function("i => document.body.dataset.item !== i || document.querySelector('.rest')", arg=item)
+        self.page.wait_for_function(
+            "i => document.body.dataset.item !== i || document.querySelector('.rest')", arg=item
+        )
         return item
 
     def saved(self) -> None:

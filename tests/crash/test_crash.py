@@ -52,9 +52,8 @@ def quick(pool, out, db=None, **more):
 
 
 def run(script: str, *arguments: object) -> dict[str, object]:
-    done = subprocess.run(
-        [sys.executable, str(HERE / script), *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT
-    )
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -65,7 +64,9 @@ def test_kill_9_loses_and_doubles_nothing(tmp_path, db):
     report(f"kill -9, {'SQLite' if db is None else 'PostgreSQL'}", found)
     assert (found["lost"], found["twice"], found["over_budget"], found["broken"]) == (0, 0, 0, 0)
     assert found["acknowledged"] > found["kills"]
-    assert found["slowest_ready_s"] < 2
+    # Ready within 2 s; on a machine that others keep busy, so much longer as there are more to run than cores.
+    busy = max(1.0, os.getloadavg()[1] / (os.cpu_count() or 1))
+    assert found["slowest_ready_s"] < 2 * busy
 
 
 def test_crashes_of_the_postgresql_server_lose_nothing(tmp_path, postgres):
@@ -104,11 +105,19 @@ def tiny_disk(tmp_path):
     """A file system of its own of 1 MB."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True)
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]
+    mounted = subprocess.run(command, capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip(f"cannot mount a tmpfs here ({mounted.stderr.decode().strip()}): a full disk is not tested")
     yield place
     subprocess.run(["umount", "-l", place], check=True)
+
+
+def label_until_refused(session: Session, known: dict[str, object]) -> None:
+    for number in range(3000):
+        (task,) = session.lease("ann")
+        receipt = session.answer("ann", task.item, number % 4, note="n" * 500)
+        known[receipt.id] = receipt
 
 
 def test_a_full_disk_is_a_clear_error_and_takes_nothing_with_it(tiny_disk):
@@ -120,10 +129,7 @@ def test_a_full_disk_is_a_clear_error_and_takes_nothing_with_it(tiny_disk):
         free = os.statvfs(tiny_disk).f_bavail * 4096
         (tiny_disk / "filler").write_bytes(b"x" * max(0, free - 4096 * rng.randint(0, 12)))
         with pytest.raises(StorageFull, match="Nothing was taken"):
-            for number in range(3000):
-                (task,) = session.lease("ann")
-                receipt = session.answer("ann", task.item, number % 4, note="n" * 500)
-                known[receipt.id] = receipt
+            label_until_refused(session, known)
         refused += 1
         assert {e.id for e in session.events() if e.kind == "answer"} == set(known)
         (tiny_disk / "filler").unlink()

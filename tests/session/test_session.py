@@ -110,6 +110,30 @@ def test_bad_answers_are_refused_by_name_and_change_nothing(session):
     assert session.events() == events
 
 
+def test_a_folder_may_have_any_name(tmp_path):
+    place = tmp_path / "ward #3? 100%40 ä"
+    Session.start(CASE.pool, place, budget=3).close()
+    with Session.open(place) as session:
+        session.answer("ann", "3", 1)
+    assert (place / "session.db").exists()
+
+
+def test_many_threads_may_share_a_session(session):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def label(who):
+        while tasks := session.lease(who, 2):
+            for task in tasks:
+                session.answer(who, task.item, int(CASE.labels[task.position]))
+                session.status()
+            session.calibrator().confidence(CASE.pool)
+
+    with ThreadPoolExecutor(6) as people:
+        list(people.map(label, "abcdef"))
+    rows = session.answers()
+    assert len({r["item"] for r in rows}) == len(rows) == session.status().answered == 20
+
+
 def test_a_folder_that_is_no_session_is_refused(tmp_path):
     with pytest.raises(SessionError, match="does not exist"):
         Session.open(tmp_path / "nothing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -115,7 +116,8 @@ def test_forgetting_erases_the_payload_and_keeps_labels_and_bytes(session, tmp_p
     assert session.forget(["i3"]) == []
     assert (session.pool.payload[3], session.pool.columns["taken"][5]) == (None, None)
     assert session.pool.payload[4] == "4.png"
-    assert (session.digest(), session.answers()) == (digest, rows)
+    assert rows[-1]["note"] == "Mrs Smith, ward 3"
+    assert (session.digest(), session.answers()) == (digest, [row | {"note": None} for row in rows])
     assert session.events()[-2].data["items"] == ["i3", "i5"]
     left = b"".join(f.read_bytes() for f in (tmp_path / "s").rglob("*") if f.is_file())
     assert b"3.png\x00" not in left
@@ -148,6 +150,26 @@ def test_old_items_are_forgotten_by_arrival_or_by_their_own_date(session):
         session.forget(older_than=march, column="nope")
 
 
+def test_a_backup_is_whole_while_others_write(session, tmp_path):
+    over = threading.Event()
+
+    def go_on():
+        while not over.is_set() and (tasks := session.lease("bob")):
+            session.answer("bob", tasks[0].item, 1)
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    try:
+        for number in range(3):
+            seq = session.backup(tmp_path / f"copy{number}")
+            with Session.open(tmp_path / f"copy{number}") as copy:
+                assert copy.events() == session.events()[:seq]
+                assert len(copy.calibrator().answers_) == copy.status().labelled
+    finally:
+        over.set()
+        writer.join()
+
+
 def test_a_backup_made_while_people_label_is_a_session_like_any_other(session, tmp_path):
     label(session, 10)
     session.add_items(part(slice(N, 240)))
@@ -163,3 +185,16 @@ def test_a_backup_made_while_people_label_is_a_session_like_any_other(session, t
         assert copy.digest() == session.digest()
     with pytest.raises(SessionError, match="already"):
         session.backup(tmp_path / "copy")
+
+
+def test_a_moment_before_items_were_added_replays_on_the_items_of_that_moment(session):
+    from opcal.session.snapshots import snapshot
+
+    label(session, 12)
+    before = session.calibrator()
+    with session._store.standing() as standing:
+        at = snapshot(standing)
+    session.add_items(part(slice(N, 240)))
+    made = session._replay.fresh(at)
+    session._replay.tell(made, at.settled)
+    np.testing.assert_array_equal(made.confidence(CASE.pool), before.confidence(CASE.pool))

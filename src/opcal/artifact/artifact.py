@@ -56,14 +56,19 @@ class Artifact:
 
     def posterior(self, pool: Pool) -> Posterior:
         """As `OperationalCalibrator.posterior`, to the bit."""
-        if not isinstance(pool, Pool):
-            raise InvalidInput(f"pool is a {type(pool).__name__}: expected an opcal.Pool")
-        self.manifest.layout.refuse_other(pool)
+        self._refuse(pool)
         return self.judge(pool.outputs)
 
     def confidence(self, pool: Pool) -> FloatArray:
         """Calibrated confidence of every prediction in a pool of the same model, [N] in [0, 1]."""
-        return self.posterior(pool).mean
+        self._refuse(pool)
+        with one_thread():
+            return self.scorer.mean(pool.outputs)
+
+    def _refuse(self, pool: Pool) -> None:
+        if not isinstance(pool, Pool):
+            raise InvalidInput(f"pool is a {type(pool).__name__}: expected an opcal.Pool")
+        self.manifest.layout.refuse_other(pool)
 
     def judge(self, rows: Outputs) -> Posterior:
         """`posterior` of rows that are known to have the right layout."""
@@ -95,7 +100,9 @@ class Artifact:
         predicted: int | None = None,
     ) -> float:
         """Calibrated confidence of one prediction, for a hot path: features [d] and logits [K], or both others."""
-        return float(self.judge(self.manifest.layout.one(features, logits, confidence, predicted)).mean[0])
+        row = self.manifest.layout.one(features, logits, confidence, predicted)
+        with one_thread():
+            return float(self.scorer.mean(row)[0])
 
     def __repr__(self) -> str:
         return f"Artifact({self.manifest.method}, {self.manifest.layout}, {self.digest[:12]})"

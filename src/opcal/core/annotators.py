@@ -13,7 +13,7 @@ from opcal.core.method import FloatArray, IntArray
 
 DIAGONAL, STRENGTH = 0.9, 1.0
 """Before any evidence an annotator is right in nine of ten cases of a class, worth one answer."""
-ROUNDS, ENOUGH = 500, 1e-8
+ROUNDS, ENOUGH = 200, 1e-6
 
 
 def cohen_kappa(first: IntArray, second: IntArray) -> float:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import URL, insert, select, update
 
 from opcal.errors import PoolError
 from opcal.pool import Pool
@@ -66,7 +66,7 @@ def _pool_folder(tables: Tables) -> str:
     return named[-1] if named else first
 
 
-def _fill(url: str, tables: Tables, out: Path, seq: int) -> None:
+def _fill(url: str | URL, tables: Tables, out: Path, seq: int) -> None:
     database = Database(url)
     try:
         migrations.migrate(database)

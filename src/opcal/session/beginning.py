@@ -7,6 +7,8 @@ import secrets
 from dataclasses import replace
 from pathlib import Path
 
+from sqlalchemy import URL
+
 from opcal.errors import SessionError
 from opcal.pool import Pool
 from opcal.pool.replacing import replacing
@@ -53,7 +55,7 @@ def refuse_taken(url: str) -> None:
         database.close()
 
 
-def _make_tables(url: str, pool: Pool, out: Path, settings: Settings) -> None:
+def _make_tables(url: str | URL, pool: Pool, out: Path, settings: Settings) -> None:
     database = Database(url)
     try:
         migrations.migrate(database)

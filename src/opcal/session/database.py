@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -27,7 +27,7 @@ except ImportError:  # Windows: SQLite's own lock is the only one between proces
 class Database:
     """An engine and its two kinds of transaction. Safe to share between threads."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | URL) -> None:
         self.url = url
         self._turn = RLock()
         self.engine = _engine(url)
@@ -85,7 +85,7 @@ class Database:
             yield
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str | URL) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         engine = create_engine(parsed, module=sqlite.library(), pool_size=5, max_overflow=CONNECTIONS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 
 from opcal.errors import SessionError
 
@@ -23,7 +23,7 @@ class Place:
     """Where a session lies."""
 
     folder: Path
-    url: str
+    url: str | URL
 
     @classmethod
     def of(cls, where: str | Path) -> Place | str:
@@ -38,8 +38,9 @@ class Place:
         return cls(folder, os.environ.get(ENVIRONMENT) or stored)
 
 
-def sqlite_url(file: Path) -> str:
-    return f"sqlite:///{file.resolve()}"
+def sqlite_url(file: Path) -> URL:
+    """Not a text: a path may hold what means something in one."""
+    return URL.create("sqlite", database=str(file.resolve()))
 
 
 def write_about(folder: Path, name: str, url: str | None) -> None:

@@ -41,6 +41,8 @@ def status(store: Store) -> Status:
 
 
 def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, Any]]:
+    with store.database.read() as connection:
+        notes = {row.seq: row.text for row in connection.execute(select(schema.note))}
     with store.standing() as standing:
         voices = standing.everything()
         purposes = [_purpose(standing, voice) for voice in voices]
@@ -54,6 +56,7 @@ def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, A
             "inclusion": share if purpose == "audit" and share else 1.0 if purpose == "chosen" else None,
             "time": voice.at,
             "id": voice.id,
+            "note": notes.get(voice.seq),
         }
         for voice, purpose, share in zip(voices, purposes, shares, strict=True)
     ]

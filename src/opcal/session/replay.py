@@ -39,7 +39,8 @@ class Replay:
         with self._lock:
             pool = self.pool
             if self._base is None or self._base[1:] != (pool, at.parts):
-                self._base = self._begun(pool, at.parts), pool, at.parts
+                # Items that were added since that moment are in the pool already.
+                self._base = self._begun(first(pool, at.items), at.parts), pool, at.parts
             return self._base[0].anew()
 
     def _begun(self, pool: Pool, parts: tuple[tuple[int, int], ...]) -> OperationalCalibrator:

@@ -9,10 +9,12 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
+from sqlalchemy import URL
+
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.costs import Costs
 from opcal.core.method import IntArray
-from opcal.errors import InvalidInput, PoolError, UnknownOption
+from opcal.errors import InvalidInput, PoolError
 from opcal.pool import Pool
 from opcal.session import beginning, clock, leases, log, reading
 from opcal.session.answering import Desk
@@ -21,6 +23,7 @@ from opcal.session.backup import backup
 from opcal.session.database import Database
 from opcal.session.folder import Place
 from opcal.session.opinions import Agreement, agreement
+from opcal.session.options import refuse_unusable, settings_of
 from opcal.session.replay import Replay, digest
 from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Question, Standing
@@ -83,12 +86,12 @@ class Session:
         Further settings are those of `Settings` (opinions, disputes, lease_seconds, ahead).
         Returns when the first questions are in the queue.
         """
-        settings = _settings(
+        settings = settings_of(
             budget=budget, costs=costs, threshold=threshold, seed=seed, overlap=overlap, blind=blind,
             method=method, design=design, audit=audit, **more,
         )  # fmt: skip
         of = pool if isinstance(pool, Pool) else Pool.open(pool)
-        _trial(settings)
+        refuse_unusable(settings)
         beginning.begin(of, Path(out), settings, db)
         session = cls.open(out) if db is None else cls._opened(db, Path(out))
         session.refill()
@@ -101,8 +104,13 @@ class Session:
         return cls._opened(place, None) if isinstance(place, str) else cls._opened(place.url, place.folder)
 
     @classmethod
-    def _opened(cls, url: str, folder: Path | None) -> Self:
-        store = Store(Database(url))
+    def _opened(cls, url: str | URL, folder: Path | None) -> Self:
+        database = Database(url)
+        try:
+            store = Store(database)
+        except BaseException:
+            database.close()
+            raise
         return cls(store, Path(store.about["folder"]) if folder is None else folder)
 
     @property
@@ -114,14 +122,13 @@ class Session:
     def pool(self) -> Pool:
         """All items, those added later at the end. Opened on first use, large arrays memory-mapped."""
         with self._lock:
-            folder = self._store.pool_folder
-            if self._pool is None or self._pool[0] != folder:
+            while self._pool is None or self._pool[0] != self._store.pool_folder:
+                folder = self._store.pool_folder
                 try:
                     self._pool = folder, Pool.open(self.folder / folder)
                 except PoolError:  # another process may have written it anew just now
-                    if (folder := self._store.renewed_folder()) == self._store.about["pool"]:
+                    if self._store.renewed_folder() == folder:
                         raise
-                    self._pool = folder, Pool.open(self.folder / folder)
             return self._pool[1]
 
     def lease(self, annotator: str, k: int = 1, *, wait: bool = True) -> list[Task]:
@@ -354,25 +361,3 @@ class Session:
 def _named(annotator: str) -> None:
     if not isinstance(annotator, str) or not annotator.strip():
         raise InvalidInput(f"annotator is {annotator!r}: expected a name")
-
-
-def _settings(*, costs: float | Costs | None, overlap: float, blind: str, **more: Any) -> Settings:
-    opinions = 2
-    if overlap >= 2:
-        opinions, overlap = int(overlap), more.pop("overlap_share", 0.25)
-    if not 0 <= overlap <= 1:
-        raise UnknownOption(f"overlap is {overlap}: expected a share in [0, 1], or a number of opinions, 2 or more")
-    if blind not in ("audit", "all", "none"):
-        raise UnknownOption(f'blind is {blind!r}: expected "audit", "all" or "none"')
-    known: dict[str, Any] = {"name": "", "opinions": opinions} | more
-    unknown = set(known) - set(Settings.__dataclass_fields__)
-    if unknown:
-        raise UnknownOption(f"a session has no setting {sorted(unknown)[0]!r}")
-    return Settings(costs=costs.u if isinstance(costs, Costs) else costs, overlap=overlap, blind=blind, **known)
-
-
-def _trial(settings: Settings) -> None:
-    """Refuse settings that the calibrator would refuse, before anything is written."""
-    OperationalCalibrator(
-        settings.method, settings.design, threshold=settings.threshold, costs=settings.costs, audit=settings.audit
-    )

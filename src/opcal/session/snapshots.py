@@ -22,7 +22,8 @@ class Snapshot:
     places: int | None
     asked_seq: int
     """Number of the last event that asked."""
-    parts: tuple[tuple[int, int], ...] = ()
+    items: int
+    parts: tuple[tuple[int, int], ...]
     """Items added later: how many, and how far the audit had walked then."""
 
 
@@ -43,5 +44,6 @@ def snapshot(standing: Standing) -> Snapshot:
         standing.walked,
         standing.places,
         standing.asked_seq,
+        sum(count for count, _ in standing.arrivals),
         tuple(standing.parts),
     )

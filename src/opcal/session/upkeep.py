@@ -21,7 +21,7 @@ from opcal.session.standing import Standing
 from opcal.session.store import Store
 from opcal.session.values import Event
 
-Changed = tuple[Pool, dict[str, Any]]
+About = dict[str, Any]
 
 
 class Upkeep:
@@ -31,29 +31,36 @@ class Upkeep:
         self._store, self._folder, self._pool = store, folder, pool
 
     def add(self, more: Pool) -> Event:
-        def change(pool: Pool, _: Standing) -> Changed:
-            return joined(pool, more), {"added": len(more)}
-
-        return self._replace("pool", change)
+        return self._replace("pool", lambda *_: {"added": len(more)}, lambda pool, _: joined(pool, more))
 
     def forget(self, chosen: Callable[[Pool, Standing], IntArray], *, features: bool, reason: str, by: str) -> Event:
-        def change(pool: Pool, standing: Standing) -> Changed:
+        def about(pool: Pool, standing: Standing) -> About:
             found = [p for p in chosen(pool, standing).tolist() if _left(standing, p, features)]
             items = [pool.id_of(p) for p in found]
-            without = erased(pool, np.array(found, dtype=np.intp), features=features)
-            return without, {"positions": found, "items": items, "features": features, "reason": reason}
+            return {"positions": found, "items": items, "features": features, "reason": reason}
 
-        event = self._replace("forget", change, by)
+        def without(pool: Pool, about: About) -> Pool:
+            return erased(pool, np.array(about["positions"], dtype=np.intp), features=features)
+
+        event = self._replace("forget", about, without, by)
         self._erase_notes(event.data["positions"])
         return event
 
-    def _replace(self, kind: str, change: Callable[[Pool, Standing], Changed], by: str | None = None) -> Event:
+    def _replace(
+        self,
+        kind: str,
+        about: Callable[[Pool, Standing], About],
+        change: Callable[[Pool, About], Pool],
+        by: str | None = None,
+    ) -> Event:
         while True:
+            pool = self._pool()
             with self._store.standing() as standing:
-                old, seq = self._store.pool_folder, standing.seq
-                changed, data = change(self._pool(), standing)
+                old, seq, data = self._store.pool_folder, standing.seq, about(pool, standing)
+            if pool is not self._pool():
+                continue
             name = f"pools/{seq + 1}-{secrets.token_hex(3)}"
-            changed.save(self._folder / name)
+            change(pool, data).save(self._folder / name)
             with self._store.step() as (connection, _):
                 fresh = self._store.pool_folder == old
                 if fresh:

@@ -12,12 +12,16 @@ WORDS = ("outside", "right", "wrong", "skip")
 
 
 def meaning(text: str, settings: Settings) -> dict[str, Any]:
-    """What a text says, as fields of `Given`. A class's own name goes before the words above, and before a number."""
+    """What a text says, as fields of `Given`. A class's own name goes before the words above, and before a number.
+
+    A word in parentheses is never a class: "(wrong)" where a class is called wrong.
+    """
     text = text.strip()
     classes = settings.classes
     if classes is not None and text in classes:
         return {"label": classes.index(text)}
     word = text.lower()
+    word = word[1:-1] if word[:1] == "(" and word[-1:] == ")" else word
     if word in ("right", "wrong"):
         return {"correct": word == "right"}
     if word == "skip":
@@ -36,10 +40,11 @@ def meaning(text: str, settings: Settings) -> dict[str, Any]:
 
 def said(label: int | None, settings: Settings) -> str:
     """The text that `meaning` reads back; a right answer is its class."""
-    if label is None:
-        return "skip"
-    if label in (OUTSIDE, WRONG):
-        return "outside" if label == OUTSIDE else "wrong"
+    words = {None: "skip", OUTSIDE: "outside", WRONG: "wrong"}
+    if label in words:
+        word = words[label]
+        return f"({word})" if settings.classes is not None and word in settings.classes else word
+    assert label is not None
     return str(label) if settings.classes is None else settings.classes[label]
 
 

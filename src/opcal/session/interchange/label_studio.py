@@ -10,6 +10,7 @@ from typing import Any
 
 from opcal.errors import InvalidInput
 from opcal.session.values import Settings, Task
+from opcal.session.wording import said
 
 ITEM_KEYS = ("item", "item_id", "id")
 
@@ -26,12 +27,12 @@ def tasks(leased: Iterable[Task], settings: Settings) -> list[dict[str, Any]]:
     return found
 
 
-def annotated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def annotated(rows: list[dict[str, Any]], settings: Settings) -> list[dict[str, Any]]:
     """Answers as tasks with annotations, one task an item."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         task = found.setdefault(row["item"], {"data": {"item": row["item"]}, "annotations": []})
-        skipped = row["answer"] == "skip"
+        skipped = row["answer"] == said(None, settings)
         task["annotations"].append(
             {
                 "unique_id": row["id"],
@@ -64,7 +65,7 @@ def _annotation(task: dict[str, Any], annotation: dict[str, Any]) -> dict[str, A
     choices = [c for result in results for c in (result.get("value") or {}).get("choices", [])]
     return {
         "item": _item(task.get("data") or {}),
-        "answer": "skip" if annotation.get("was_cancelled") else _one(choices),
+        "answer": "(skip)" if annotation.get("was_cancelled") else _one(choices),
         "annotator": _who(annotation.get("completed_by")),
         "time": annotation.get("created_at"),
         "id": _id(annotation),
@@ -74,8 +75,8 @@ def _annotation(task: dict[str, Any], annotation: dict[str, Any]) -> dict[str, A
 
 def _flat(task: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
     """JSON-MIN: one flat object an annotation."""
-    said = task.get("label", task.get("choice"))
-    choices = said["choices"] if isinstance(said, dict) else [] if said is None else [said]
+    told = task.get("label", task.get("choice"))
+    choices = told["choices"] if isinstance(told, dict) else [] if told is None else [told]
     of = {"id": task.get("annotation_id"), "updated_at": task.get("updated_at")}
     return {
         "item": _item({key: task.get(key) for key in ITEM_KEYS}),

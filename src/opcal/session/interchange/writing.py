@@ -15,7 +15,7 @@ from opcal.errors import InvalidInput
 from opcal.session.interchange import label_studio
 from opcal.session.values import Settings
 
-COLUMNS = ("annotator", "item", "answer", "purpose", "inclusion", "time", "id")
+COLUMNS = ("annotator", "item", "answer", "purpose", "inclusion", "time", "id", "note")
 SCHEMA = pa.schema([(name, pa.float64() if name == "inclusion" else pa.string()) for name in COLUMNS])
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
 
@@ -40,6 +40,6 @@ def write(rows: list[dict[str, Any]], out: Path, settings: Settings, kind: str |
     text = {
         "csv": lambda: as_csv(rows),
         "jsonl": lambda: "".join(json.dumps(row) + "\n" for row in rows),
-        "label-studio": lambda: json.dumps(label_studio.annotated(rows), indent=1),
+        "label-studio": lambda: json.dumps(label_studio.annotated(rows, settings), indent=1),
     }[kind]()
     out.write_text(text, encoding="utf-8")
