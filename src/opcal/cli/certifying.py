@@ -112,7 +112,7 @@ def _record(found: Session, answers: tuple[str, ...], options: dict[str, Any]) -
     if options["file"] is not None:
         from opcal.session.interchange import read
 
-        given += read(options["file"], found.settings, options["annotator"])
+        given += read(options["file"], found, options["annotator"])
     if given:
         found.record(given)
 
