@@ -15,8 +15,8 @@ from opcal.answers import CARRIED
 from opcal.cli import main
 from opcal.errors import IncompatiblePool, InvalidInput, SessionError
 from opcal.metrics import brier
-from opcal.monitor import history, look, next_round, start_next, watch
-from opcal.monitor.shift import level_of, permuted, tests_of
+from opcal.monitor import history, look, next_round, shift, start_next, watch
+from opcal.monitor.shift import level_of, permuted
 from opcal.session import Session
 
 CASE = make_case(n=900, seed=3)
@@ -44,7 +44,7 @@ def test_ten_looks_at_an_unchanged_field_seldom_alarm(runs):
         field, rng = calibrator.field_, np.random.default_rng(seed)
         for k in range(1, 11):
             batch = pool(300 + np.sort(rng.choice(400, 80, replace=False)), case=case).outputs
-            tests = tests_of(field.pool, batch, field.clustering, level_of(k, 0.05), rng)
+            tests = shift.tests_of(field.pool, batch, field.clustering, level_of(k, 0.05), rng)
             if len(tests) * min(t.p for t in tests) <= level_of(k, 0.05):
                 alarms += 1
                 break
@@ -55,7 +55,10 @@ def test_ten_looks_at_an_unchanged_field_seldom_alarm(runs):
 def test_a_changed_field_alarms_also_late(look_number):
     found = watch(begun(), pool(slice(300, 600), shift=[2.5, 0, 0, 0, 0, 0]), look=look_number)
     assert found.alarm
-    assert {t.name for t in found.tests} == {"representation", "clusters", "confidence", "predicted classes"}
+    assert {t.name for t in found.tests} == {
+        *("main directions", "all directions", "clusters"),
+        *("confidence", "predicted classes"),
+    }
 
 
 def test_a_field_of_other_classes_alone_alarms_by_its_shares():

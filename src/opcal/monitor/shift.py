@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from opcal.core.kernels import squared_distances
 from opcal.core.medoids import Clustering
 from opcal.core.method import FloatArray, IntArray, Outputs
-from opcal.core.prototypes import unit
+from opcal.core.prototypes import project
 
 ROWS = 800
 """Most rows of either side that the representation test compares."""
@@ -41,38 +41,51 @@ def level_of(look: int, alpha: float) -> float:
 
 
 def tests_of(old: Outputs, new: Outputs, clustering: Clustering, level: float, rng: np.random.Generator) -> list[Test]:
-    """The representation, shares of clusters, confidences and predicted classes; all only of what the model said."""
-    each = level / 4
+    """Representations twice, shares of clusters, confidences, predicted classes; all only of what the model said."""
+    each = level / 5
     kept = np.ones(len(old), bool)
     kept[clustering.medoids] = False  # a medoid is nearest to itself
     shares = clustering.assignment[kept], clustering.assign(new.features)
     return [
-        _representation(old, new, each, rng),
+        *_representations(old, new, each, rng),
         _counts("clusters", *shares, "cluster", each, rng),
         _confidence(old.confidence, new.confidence),
         _counts("predicted classes", old.predicted, new.predicted, "class", each, rng),
     ]
 
 
-def _representation(old: Outputs, new: Outputs, level: float, rng: np.random.Generator) -> Test:
-    """Maximum mean discrepancy of z/‖z‖, standardised by dimension on both together."""
+def _representations(old: Outputs, new: Outputs, level: float, rng: np.random.Generator) -> list[Test]:
+    """Maximum mean discrepancy of z/‖z‖ in its 12 whitened principal directions, and in all, each at scale 1.
+
+    Both spaces are learnt from both fields together, so that exchanging their items changes nothing. Either sees what
+    the other does not (X-rays of t8: p .0005 in the first, .03 to .2 in the second).
+    """
     sides = [_some(rows.features, rng) for rows in (old, new)]
-    both = unit(np.vstack(sides).astype(np.float64))
-    both = (both - both.mean(0)) / np.maximum(both.std(0), 1e-12 + 0.1 * both.std())
-    d2 = squared_distances(both.astype(np.float32), both.astype(np.float32))
-    median = float(np.median(d2[np.triu_indices(len(d2), 1)])) or 1.0
-    kernel = sum(np.exp(d2 * np.float32(-0.5 / (length**2 * median))) for length in LENGTHS)
+    both = np.vstack(sides).astype(np.float64)
+    projection = project(both)
+    centred = projection.centred(both, np.dtype(np.float64))
+    standard = centred / np.maximum(centred.std(0), 1e-12 + 0.1 * centred.std())
     n, m = len(sides[0]), len(sides[1])
     weights = np.concatenate([np.full(n, -1 / n), np.full(m, 1 / m)]).astype(np.float32)
+    spaces = ("main directions", projection.whitened(centred)), ("all directions", standard)
+    return [_discrepancy(name, _kernel(rows), weights, level, rng) for name, rows in spaces]
 
+
+def _discrepancy(name: str, kernel: FloatArray, weights: FloatArray, level: float, rng: np.random.Generator) -> Test:
     def drawn(count: int) -> FloatArray:
-        w = rng.permuted(np.broadcast_to(weights, (count, n + m)), axis=1)
+        w = rng.permuted(np.broadcast_to(weights, (count, len(weights))), axis=1)
         discrepancies: FloatArray = np.einsum("ij,ij->i", w @ kernel, w)
         return discrepancies
 
     found = float(weights @ kernel @ weights)
-    p = permuted(found, drawn, level)
-    return Test("representation", p, f"mean discrepancy {np.sqrt(max(found, 0)):.3f}")
+    return Test(name, permuted(found, drawn, level), f"mean discrepancy {np.sqrt(max(found, 0)):.3f}")
+
+
+def _kernel(rows: FloatArray) -> FloatArray:
+    d2 = squared_distances(rows.astype(np.float32), rows.astype(np.float32))
+    median = float(np.median(d2[np.triu_indices(len(d2), 1)])) or 1.0
+    parts: FloatArray = sum(np.exp(d2 * np.float32(-0.5 / (length**2 * median))) for length in LENGTHS)
+    return parts
 
 
 def _some(features: FloatArray, rng: np.random.Generator) -> FloatArray:
