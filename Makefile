@@ -4,16 +4,32 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 
-.PHONY: demo test test-shared test-bridges crash-production crash lint format bench bench-session bench-efficacy bench-robust bench-crowd browser clean
+# What `make test` leaves to targets of its own.
+ELSEWHERE := not shared and not extract and not bridges and not crash and not slow and not browser
+
+.PHONY: demo test test-shared test-bridges test-extract test-extract-full crash crash-production statistics browser lint
+.PHONY: format clean bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not shared and not crash and not bridges" $(ARGS)
+	$(BIN)/python -m pytest -n 2 -m "$(ELSEWHERE)" $(ARGS)
 
 test-shared: $(VENV)/.dev
-	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m shared $(ARGS)
+	OPCAL_SHARED=$(SHARED) $(BIN)/python -m pytest -n 2 -m "shared and not slow" $(ARGS)
+
+# RUNS=20 is what CI can afford, RUNS=500 the full measurement.
+RUNS ?= 500
+statistics: $(VENV)/.dev
+	OPCAL_RUNS=$(RUNS) OPCAL_SHARED=$(SHARED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -n 2 -m slow -rP tests/statistics $(ARGS)
+
+# Chromium comes from the system (Debian's package where it is missing), axe-core from npm; SHOTS=folder keeps pictures.
+browser: $(VENV)/.browser
+	OPCAL_SHOTS=$(SHOTS) OPCAL_AXE=$(VENV)/npm/node_modules/axe-core/axe.min.js OMP_NUM_THREADS=1 \
+	  OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m browser tests/browser $(ARGS)
+	@echo "Screenshots: artefacts/browser"
 
 # PyTorch, Hugging Face, MLflow around an artefact.
 test-bridges: $(VENV)/.bridges
@@ -27,14 +43,19 @@ crash-production: $(VENV)/.dev
 crash: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/crash $(ARGS)
 
-# Chromium comes from the system (Debian's package where it is missing), axe-core from npm.
-browser: $(VENV)/.browser
-	OPCAL_AXE=$(VENV)/npm/node_modules/axe-core/axe.min.js OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest -n 2 tests/browser $(ARGS)
-	@echo "Screenshots: artefacts/browser"
-
 bench-crowd: $(VENV)/.dev
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/crowd.py $(ARGS)
+
+# Torch, Hugging Face, ONNX, Ray; in CI with few kills and small clusters, in full with the counts of docs/extract.md.
+test-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m extract $(ARGS)
+
+test-extract-full: $(VENV)/.extract
+	OPCAL_KILLS=50 OPCAL_ITEMS=1000000 OPCAL_SHARDED=200000 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest tests/extract tests/test_sharded.py -m "extract or not extract" $(ARGS)
+
+bench-extract: $(VENV)/.extract
+	OMP_NUM_THREADS=1 $(BIN)/python bench/extract.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -84,6 +105,15 @@ $(VENV)/.bench: $(VENV)/.dev
 $(VENV)/.bridges: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,huggingface,mlflow]" onnxscript
+	@touch $@
+
+$(VENV)/.extract: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable ".[dev,browser]"
 	@touch $@
 
 clean:

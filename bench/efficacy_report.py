@@ -138,6 +138,9 @@ def plot(runs: Runs, methods: list[str], file: Path) -> None:
                 x, y, error = np.transpose(points)
                 ax.errorbar(x, y, error, color=color, ls=style, marker=marker, ms=4, lw=1.5, label=method)
         ax.set(title=name, xscale="log", xlabel="labels", ylabel="Brier score", ylim=(0, 1.35 * untouched))
+        counts = sorted({r["labels"] for r in runs if r["file"] == name})
+        ax.set_xticks(counts, labels=[str(n) for n in counts])
+        ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(color="#e6e6e6", lw=0.6)
     for ax in axes[len(files) :]:

@@ -26,7 +26,7 @@ LEVELS = [
         "costs",
         "data",
     },
-    {"session", "artifact", "monitor", "report"},
+    {"session", "artifact", "monitor", "report", "sharded"},
     {"web", "demo", "bridges"},
     {"cli"},
 ]
@@ -109,7 +109,7 @@ def _between(room: str, other: str) -> str | None:
     if room == "experiments":
         return "experiments imports web" if other == "web" else None
     if "extract" in (room, other):
-        allowed = other in ("pool", "errors") or room in ("cli", "web", "demo")
+        allowed = other in ("pool", "errors") or room in ("cli", "web", "demo", "sharded")
         return None if allowed else f"{room} imports {other}; extract knows only pool"
     mine, theirs = level(room), level(other)
     if mine is None or theirs is None:

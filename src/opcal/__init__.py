@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
-    from opcal import assess, costs, errors, methods, metrics, session
+    from opcal import assess, costs, errors, extract, methods, metrics, session, sharded
     from opcal.artifact import Artifact, load
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
@@ -24,10 +24,12 @@ __all__ = [
     "assess",
     "costs",
     "errors",
+    "extract",
     "load",
     "methods",
     "metrics",
     "session",
+    "sharded",
 ]
 
 _HOME = {
@@ -37,7 +39,7 @@ _HOME = {
     "Pool": "opcal.pool",
     "load": "opcal.artifact",
 }
-_MODULES = {"assess", "costs", "errors", "methods", "metrics", "session"}
+_MODULES = {"assess", "costs", "errors", "extract", "methods", "metrics", "session", "sharded"}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from opcal._params import Params
 from opcal._threads import one_thread
 from opcal.answers import AnswerBook, carried
 from opcal.audit import AuditWalk
+from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
 from opcal.core.method import Answers, BoolArray, Chooser, Design, Field, FloatArray, IntArray, Learner, Method
 from opcal.core.posterior import Posterior
@@ -35,7 +36,7 @@ class OperationalCalibrator(Params):
         Which items `ask` chooses.
     threshold : float
         The confidence λ from which you would act; designs may look there first.
-    costs : None, number or Costs
+    costs : None, number, Costs, or a CostMatrix of `opcal.costs`
         The loss u of acting on a wrong prediction (gain of a right one: 1). Where given, λ = u/(1+u) replaces
         `threshold`.
     n_clusters : "auto" or int
@@ -52,7 +53,7 @@ class OperationalCalibrator(Params):
         design: str | Design = "auto",
         *,
         threshold: float = 0.9,
-        costs: float | Costs | None = None,
+        costs: float | Costs | CostMatrix | None = None,
         n_clusters: int | str = "auto",
         audit: float = 0.25,
         random_state: int | np.random.Generator | None = 0,
@@ -247,7 +248,7 @@ class OperationalCalibrator(Params):
         """The λ in force: from `costs` where given, else `threshold`."""
         if self.costs is None:
             return _share("threshold", self.threshold)
-        return (self.costs if isinstance(self.costs, Costs) else Costs(self.costs)).threshold
+        return (self.costs if isinstance(self.costs, (Costs, CostMatrix)) else Costs(self.costs)).threshold
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

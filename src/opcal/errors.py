@@ -11,14 +11,18 @@ OpcalError
 │   ├── UnknownOption                   a setting or a value of a setting that does not exist
 │   ├── NotYours                        an answer of somebody else: only they can take it back
 │   ├── IncompatiblePool                a pool of another model
+│   ├── ModelError                      a model cannot be loaded, or its representation cannot be found
+│   ├── DataError                       field data cannot be read: a broken image, a missing column
 │   ├── InvalidCosts                    costs that cannot be used, with the place in the file
 │   ├── NotEnoughLabels                 a question that these labels cannot answer at all
 │   └── BadLines                        lines of a file of answers are wrong; the message lists them by number
 ├── ConflictingAnswer (also a ValueError)   an item was told twice with different answers
 ├── NotBegun (also a ValueError and an AttributeError)    the calibrator has seen no pool yet ("not fitted")
 ├── PoolError (also an OSError)         a stored pool is missing, broken or of an unknown version
+│   └── ExtractionStopped               an extraction could not go on; what it had written is kept
 ├── SessionError (also an OSError)      a labelling session is missing, broken, busy or of an unknown version
 │   └── StorageFull                     no space left: nothing was taken, all that was acknowledged is there
+├── ClusterError (also a RuntimeError)  workers on other machines failed; the message says why
 ├── ArtifactError (also a ValueError)   a stored calibrator is missing, broken or of an unknown version
 └── MissingDependency (also an ImportError)   an optional package is not installed; the message says which extra
 """
@@ -70,6 +74,14 @@ class IncompatiblePool(InvalidInput):
     """A pool of another model: other number of features or classes."""
 
 
+class ModelError(InvalidInput):
+    """A model cannot be loaded, or its representation cannot be found."""
+
+
+class DataError(InvalidInput):
+    """Field data cannot be read."""
+
+
 class InvalidCosts(InvalidInput):
     """Costs that cannot be used; the message names the place."""
 
@@ -96,6 +108,14 @@ class NotBegun(OpcalError, ValueError, AttributeError):
 
 class PoolError(OpcalError, OSError):
     """A stored pool is missing, broken or of an unknown version."""
+
+
+class ExtractionStopped(PoolError):
+    """An extraction could not go on; what it had written is kept, and it can be resumed."""
+
+
+class ClusterError(OpcalError, RuntimeError):
+    """Workers of a cluster failed."""
 
 
 class SessionError(OpcalError, OSError):

@@ -117,8 +117,10 @@ def certify(
 def _take(region: Region, positions: ArrayLike, labels: ArrayLike | None, correct: ArrayLike | None) -> None:
     """All answers or none."""
     book = AnswerBook(region.pool)
-    if region.answers:
-        book.add(list(region.answers), np.array(list(region.answers.values())), None, None)
+    before = np.array(list(region.answers), np.intp), np.array(list(region.answers.values()), np.intp)
+    classless = before[1] == WRONG
+    book.add(before[0][~classless], before[1][~classless], None, None)
+    book.add(before[0][classless], None, np.zeros(int(classless.sum()), bool), None)
     at = book.add(positions, labels, correct, None)
     strangers = sorted(set(at.tolist()) - set(region.asked))
     if strangers:

@@ -24,7 +24,7 @@ class CrossFitted:
     audit: IntArray  # [n] positions of the items drawn uniformly at random, in the order of the draw
     correct: BoolArray  # [n]
     labels: IntArray  # [n]
-    prediction: FloatArray  # [N]; at an audit item, by the fit without its fold; elsewhere, the mean over the fits
+    prediction: FloatArray  # [N]; at a labelled item, by the fit without its fold; elsewhere, the mean over the fits
     fitted: FloatArray  # [N], by the fit to all answers
 
     @property
@@ -34,12 +34,16 @@ class CrossFitted:
 
 
 def cross_fitted(cal: OperationalCalibrator, folds: int = FOLDS) -> CrossFitted:
-    """Chosen items teach every fit; audit items teach those of the other folds."""
+    """Every labelled item teaches the fits of the other folds and is predicted by that of its own.
+
+    Chosen items too: were they predicted by fits that know them, an audit item that would have been chosen, had it not
+    been drawn first, would no longer stand for them.
+    """
     answers, rows = cal.answers_, audit_rows(cal)
     at = answers.positions[rows]
     with one_thread():
         fitted = cal.learner_.predict(cal.pool_.outputs).mean
-        prediction = fitted.copy() if len(rows) == 0 else _predictions(cal, answers, rows, min(folds, len(rows)))
+        prediction = fitted.copy() if len(rows) == 0 else _predictions(cal, answers, min(folds, len(answers)))
     return CrossFitted(at, answers.correct[rows], answers.labels[rows], prediction, fitted)
 
 
@@ -55,15 +59,14 @@ def audit_rows(cal: OperationalCalibrator) -> IntArray:
     return rows if (places < 0).any() else rows[np.argsort(places, kind="stable")]
 
 
-def _predictions(cal: OperationalCalibrator, answers: Answers, rows: IntArray, folds: int) -> FloatArray:
-    fold = np.random.default_rng([*b"folds", len(rows)]).permutation(len(rows)) % folds
-    total, own = np.zeros(len(cal.pool_)), np.empty(len(rows))
+def _predictions(cal: OperationalCalibrator, answers: Answers, folds: int) -> FloatArray:
+    fold = np.random.default_rng([*b"folds", len(answers)]).permutation(len(answers)) % folds
+    total, own = np.zeros(len(cal.pool_)), np.empty(len(answers))
     for f in range(folds):
-        out = rows[fold == f]
-        found = confidence_from(cal, np.setdiff1d(np.arange(len(answers)), out), cal.pool_.outputs)
+        found = confidence_from(cal, np.flatnonzero(fold != f), cal.pool_.outputs)
         total += found / folds
-        own[fold == f] = found[answers.positions[out]]
-    total[answers.positions[rows]] = own
+        own[fold == f] = found[answers.positions[fold == f]]
+    total[answers.positions] = own
     return total
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from opcal.assess.crossfit import CrossFitted, cross_fitted
 from opcal.calibrator import OperationalCalibrator
 from opcal.core import metrics
 from opcal.core.quality import FEWEST, Figure
 from opcal.core.quality import quality as figures_of
 from opcal.errors import NotEnoughLabels
+
+SUREST = 0.999
+"""λ = 1 would mean that a false prediction costs infinitely much: LCE is told for this one instead."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ def quality(cal: OperationalCalibrator, *, level: float = 0.95, crossfit: CrossF
     c = cross_fitted(cal) if crossfit is None else crossfit
     if len(c.audit) == 0:
         raise NotEnoughLabels("no label of an item drawn at random: quality is measured on those alone; use audit=0.25")
-    own, threshold = cal.pool_.confidence, cal.threshold_
+    own, threshold = cal.pool_.confidence, min(cal.threshold_, SUREST)
     before = figures_of(own[c.audit], c.correct, c.audit, own.copy(), threshold, level)
     after = figures_of(c.held_out, c.correct, c.audit, c.prediction.copy(), threshold, level)
-    compared = metrics.lce_comparison(c.held_out, c.correct, min(threshold, float(np.nextafter(1, 0))))
+    compared = metrics.lce_comparison(c.held_out, c.correct, threshold)
     enough = len(c.audit) >= FEWEST
     return Quality(
         before=before,

@@ -110,7 +110,7 @@ def _record(found: Session, answers: tuple[str, ...], options: dict[str, Any]) -
             raise click.UsageError(f"{text!r}: expected ITEM=LABEL, for example scan17=pneumonia")
         given.append(Given(item, annotator=options["annotator"], **meaning(label, found.settings)))
     if options["file"] is not None:
-        from opcal.session.interchange import read
+        from opcal.session.interchange.checking import read
 
         given += read(options["file"], found, options["annotator"])
     if given:
@@ -123,10 +123,8 @@ def _labels(cal: OperationalCalibrator) -> dict[int, int]:
 
 def _test(found: Session, cal: OperationalCalibrator, region: Region, made: dict[str, Any]) -> assess.Certificate:
     known = _labels(cal)
-    there = [i for i in region.asked if i in known]
-    region.answers = {}
-    told = [known[i] for i in there]
-    certificate = assess.certify(region, there, told, delta=made["delta"])
+    region.answers = {i: known[i] for i in region.asked if i in known}
+    certificate = assess.certify(region, [], labels=[], delta=made["delta"])
     keeping.save(region, made, found.folder / REGION)
     (found.folder / CERTIFICATE).write_text(json.dumps(certificate.as_dict(), indent=1), encoding="utf-8")
     return certificate

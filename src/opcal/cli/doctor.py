@@ -18,7 +18,9 @@ CORE = (
     *("numpy", "scipy", "scikit-learn", "threadpoolctl", "pyarrow", "click", "rich", "matplotlib", "safetensors"),
     "sqlalchemy",
 )
-OPTIONAL = {"pandas": "tables", "polars": "tables", "psycopg": "postgres"}
+OPTIONAL = {"pandas": "tables", "polars": "tables", "pillow": "images", "torch": "torch", "transformers": "huggingface"}
+OPTIONAL |= {"onnx": "onnx", "onnxruntime": "onnx", "skops": "skops", "ray": "ray"}
+OPTIONAL |= {"psycopg": "postgres"}
 
 
 @click.command("doctor")

@@ -14,6 +14,7 @@ from opcal.errors import OpcalError
 COMMANDS = {
     "demo": "opcal.cli.demo",
     "import": "opcal.cli.importing",
+    "extract": "opcal.cli.extracting",
     "start": "opcal.cli.sessions:start",
     "label": "opcal.cli.labelling",
     "ask": "opcal.cli.sessions:ask",

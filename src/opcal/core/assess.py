@@ -8,7 +8,7 @@ mean. Unequal inclusion probabilities π enter as weights 1/π (Hájek).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -107,7 +107,10 @@ def estimate(s: Sample, level: float = 0.95, *, finite: bool = True) -> Estimate
         return Estimate(s.mean_g, 0.0, 1.0, level, 0, 0.0)
     lam = power(s)
     value = lam * s.mean_g + float(s.weights @ (s.y - lam * s.g)) / len(s)
-    return interval(value, effective_labels(s, lam, finite), level, len(s))
+    found = interval(value, effective_labels(s, lam, finite), level, len(s))
+    # A sample without a single mistake never rules out that there is none, whatever was predicted.
+    lower, upper = (0.0 if not s.y.any() else found.lower), (1.0 if (s.y == 1).all() else found.upper)
+    return replace(found, lower=lower, upper=upper)
 
 
 def plain(y: FloatArray, size: int, level: float) -> Estimate:

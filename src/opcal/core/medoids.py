@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opcal.core.kernels import (
+    Block,
     FloatArray,
     IntArray,
     Nearest,
@@ -61,7 +63,7 @@ def cluster(features: FloatArray, k: int, rng: np.random.Generator) -> Clusterin
     Up to 5,000 rows: k-medoids by eager swaps. Above: the same on a sample, then rounds in which rows of the whole
     pool apply to be medoids (`_candidates`) and all rows, or 20,000 weighted to stand for all (`_judges`), decide.
     """
-    pool = _Pool(features, centre(features).astype(working_dtype(features)))
+    pool: Passes = features.passes() if hasattr(features, "passes") else local_passes(features)
     if len(features) <= WHOLE:
         return _survey(pool, _among(pool, np.arange(len(features)), k, rng)).clustering
     sample = np.sort(rng.choice(len(features), min(WHOLE, max(WHOLE // 2, 50 * k)), replace=False))
@@ -75,13 +77,43 @@ def cluster(features: FloatArray, k: int, rng: np.random.Generator) -> Clusterin
     return found.clustering
 
 
-class _Pool(NamedTuple):
+class Passes(NamedTuple):
     features: FloatArray  # [N, d] as given
     centre: FloatArray  # [d] in the working precision
 
     def centred(self, rows: IntArray | slice) -> FloatArray:
         out: FloatArray = np.subtract(self.features[rows], self.centre, dtype=self.centre.dtype)
         return out
+
+    def surveyed(self, nearest: Nearest) -> Iterator[tuple[slice, Surveyed]]:
+        """A pass over all rows: who is nearest to which medoid; a sharded pool makes it where the rows are."""
+        points = nearest.points.astype(self.centre.dtype)
+        return ((rows, surveyed(block, points)) for rows, block in nearest.blocks(self.features))
+
+    def off(self, means: FloatArray, assignment: IntArray) -> FloatArray:
+        """Squared distance [N] of each row to its cluster's mean; another pass."""
+        off = np.empty(len(assignment), self.centre.dtype)
+        for rows in chunks(len(off)):
+            off[rows] = squared_norms(self.centred(rows) - means[assignment[rows]])
+        return off
+
+
+class Surveyed(NamedTuple):
+    """A block of rows after a survey."""
+
+    nearest: IntArray  # [B]
+    distances: FloatArray  # [B] to the nearest medoid
+    sums: FloatArray  # [L, d] of each cluster's centred rows in the block
+
+
+def surveyed(block: Block, points: FloatArray) -> Surveyed:
+    distances = np.sqrt(squared_norms(block.centred - points[block.nearest]))
+    members = np.equal.outer(np.arange(len(points)), block.nearest).astype(points.dtype)
+    return Surveyed(block.nearest, distances, members @ block.centred)
+
+
+def local_passes(features: FloatArray) -> Passes:
+    return Passes(features, centre(features).astype(working_dtype(features)))
 
 
 class _Survey(NamedTuple):
@@ -92,24 +124,22 @@ class _Survey(NamedTuple):
     means: FloatArray  # [L, d] of each cluster's centred rows
 
 
-def _survey(pool: _Pool, medoids: IntArray) -> _Survey:
+def _survey(pool: Passes, medoids: IntArray) -> _Survey:
     medoids = np.sort(medoids)
     mean = pool.centre.astype(np.float64)
     nearest = Nearest(mean, pool.features[medoids].astype(np.float64) - mean)
     points = nearest.points.astype(pool.centre.dtype)
     assignment, distances = np.empty(len(pool.features), np.intp), np.empty(len(pool.features), points.dtype)
     sums = np.zeros(points.shape)
-    for rows, block in nearest.blocks(pool.features):
-        assignment[rows] = block.nearest
-        distances[rows] = np.sqrt(squared_norms(block.centred - points[block.nearest]))
-        members = np.equal.outer(np.arange(len(medoids)), block.nearest).astype(points.dtype)
-        sums += members @ block.centred
+    for rows, part in pool.surveyed(nearest):
+        assignment[rows], distances[rows] = part.nearest, part.distances
+        sums += part.sums
     loss = float(distances.sum(dtype=np.float64))
     sums /= np.bincount(assignment, minlength=len(medoids))[:, None].clip(1)
     return _Survey(Clustering(medoids, assignment, mean, nearest.points, loss), distances, sums.astype(points.dtype))
 
 
-def _among(pool: _Pool, rows: IntArray, k: int, rng: np.random.Generator, starts: int = 1) -> IntArray:
+def _among(pool: Passes, rows: IntArray, k: int, rng: np.random.Generator, starts: int = 1) -> IntArray:
     """The medoids of these rows alone, the best of some starts (one start: 1.012 times FasterPAM's loss at worst)."""
     x = pool.centred(rows)
     distances = _distances(x, x)
@@ -117,7 +147,7 @@ def _among(pool: _Pool, rows: IntArray, k: int, rng: np.random.Generator, starts
     return rows[min(found, key=lambda medoids: float(distances[medoids].min(axis=0).sum(dtype=np.float64)))]
 
 
-def _refined(pool: _Pool, found: _Survey, k: int, rng: np.random.Generator) -> IntArray:
+def _refined(pool: Passes, found: _Survey, k: int, rng: np.random.Generator) -> IntArray:
     """Better medoids: swaps between the present ones and the candidates, as the judges see them."""
     candidates = _candidates(pool, found, rng)
     others, stand_for = _judges(found.distances, candidates, min(JUDGES, _CELLS // len(candidates)), rng)
@@ -142,7 +172,7 @@ def _distances(x: FloatArray, y: FloatArray) -> FloatArray:
     return np.sqrt(d2, out=d2)
 
 
-def _candidates(pool: _Pool, found: _Survey, rng: np.random.Generator) -> IntArray:
+def _candidates(pool: Passes, found: _Survey, rng: np.random.Generator) -> IntArray:
     """The medoids, then members nearest each cluster's mean, the farthest rows, and rows drawn by distance.
 
     The first are what a sample lacks in high dimension (a Gaussian of 64: loss 1.017 times FasterPAM's, then 1.000),
@@ -159,13 +189,10 @@ def _largest(values: FloatArray, count: int) -> IntArray:
     return np.argpartition(values, -min(count, len(values)))[-count:]
 
 
-def _central(pool: _Pool, found: _Survey, count: int) -> IntArray:
+def _central(pool: Passes, found: _Survey, count: int) -> IntArray:
     """The `count` members nearest the mean of each cluster."""
     assignment = found.clustering.assignment
-    off = np.empty(len(assignment), pool.centre.dtype)
-    for rows in chunks(len(off)):
-        off[rows] = squared_norms(pool.centred(rows) - found.means[assignment[rows]])
-    order = np.lexsort((off, assignment))
+    order = np.lexsort((pool.off(found.means, assignment), assignment))
     rank = np.arange(len(order)) - np.searchsorted(assignment[order], assignment[order])
     return order[rank < count]
 

@@ -66,8 +66,8 @@ def draw(confidence: FloatArray, n: int, strata: int, rng: np.random.Generator) 
 
 
 def allocate(sizes: IntArray, spread: FloatArray, n: int) -> IntArray:
-    """Whole numbers that sum to min(n, N), near N_h s_h, at least two and at most N_h each."""
-    counts = np.minimum(np.minimum(2, sizes), n)
+    """Whole numbers that sum to min(n, N), near N_h s_h; at most N_h each, and at least two where n allows it."""
+    counts = np.minimum(2 if n >= 2 * len(sizes) else 0, sizes)
     wanted = min(n, int(sizes.sum()))
     while counts.sum() < wanted:
         gain = np.where(counts < sizes, sizes * spread / np.maximum(counts, 0.5), -np.inf)

@@ -43,6 +43,22 @@ def replacing(path: Path, check: Callable[[Path], None]) -> Iterator[Path]:
         os.close(held)
 
 
+def put(folder: Path, path: Path, check: Callable[[Path], None]) -> None:
+    """A folder that is whole already takes the place of `path`, as at the end of `replacing`."""
+    for file in folder.iterdir():
+        _sync(file)
+    _sync(folder)
+    with _locked(path.parent):
+        check(path)
+        _swap(folder, path)
+    _sync(path.parent)
+
+
+def hold(folder: Path) -> int:
+    """A handle that keeps the folder from other processes until it is closed; BlockingIOError where one has it."""
+    return _lock(folder, wait=False)
+
+
 def previous(path: Path) -> Path:
     return path.parent / f".{path.name}.previous"
 

@@ -24,7 +24,7 @@ FILES = {"pool.json", "items.parquet", "features.npy", "logits.npy", "head_weigh
 def save_pool(pool: Pool, path: Path) -> Path:
     place = path.resolve()  # through a link, so that the folder is replaced and not the link
     items = _items(pool)
-    with replacing(place, _refuse_what_is_no_pool) as folder:
+    with replacing(place, refuse_what_is_no_pool) as folder:
         _write_array(folder / "features.npy", pool.features)
         if pool.logits is not None:
             _write_array(folder / "logits.npy", pool.logits)
@@ -62,7 +62,7 @@ def _found(path: Path) -> tuple[Path, tuple[int, int, int] | None]:
     return place, (found.st_dev, found.st_ino, found.st_mtime_ns)
 
 
-def _refuse_what_is_no_pool(path: Path) -> None:
+def refuse_what_is_no_pool(path: Path) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     found = {file.name for file in path.iterdir()} if path.is_dir() else set()

@@ -104,7 +104,8 @@ def _gains(facts: Mapping[str, Any]) -> Picture:
     alt = (
         f"Expected gain per item against the share of predictions acted on: {curve['expected'][0]:.3f} when none, "
         f"{curve['expected'][best]:.3f} at best when {curve['items'][best] / size:.0%}, {curve['expected'][-1]:.3f} "
-        f"when all are acted on; regret {curve['regret'][0]:.3f}, {curve['regret'][best]:.3f}, {curve['regret'][-1]:.3f}."
+        f"when all are acted on; regret {curve['regret'][0]:.3f}, {curve['regret'][best]:.3f} and "
+        f"{curve['regret'][-1]:.3f}."
     )
     caption = (
         "Expected gain per item at the costs, as more predictions are acted on, the surest first; regret is what "

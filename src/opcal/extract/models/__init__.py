@@ -1,0 +1,1 @@
+"""Models of every kind, made to give features and logits from one forward pass."""
