@@ -112,9 +112,5 @@ $(VENV)/.extract: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
 	@touch $@
 
-$(VENV)/.browser: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --editable ".[dev,browser]"
-	@touch $@
-
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist build

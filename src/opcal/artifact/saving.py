@@ -16,6 +16,7 @@ from opcal.artifact.manifest import Layout, Manifest
 from opcal.artifact.scorers import scorer_of
 from opcal.artifact.tree import Encoder
 from opcal.calibrator import OperationalCalibrator
+from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
 from opcal.core.fence import FEW, Fence
 from opcal.core.method import OUTSIDE, WRONG
@@ -59,7 +60,9 @@ def artifact_of(calibrator: OperationalCalibrator) -> Artifact:
 
 def described(calibrator: OperationalCalibrator, method: str, figures: dict[str, Any]) -> Manifest:
     pool, answers = calibrator.pool_, calibrator.answers_
+    # A whole matrix stays with the caller: /decide takes it with the request, and its threshold is stored.
     costs = calibrator.costs.u if isinstance(calibrator.costs, Costs) else calibrator.costs
+    costs = None if isinstance(costs, CostMatrix) else costs
     fitted = {
         "items": len(pool),
         "answers": len(answers),
