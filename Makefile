@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 
 # What `make test` leaves to targets of its own.
-ELSEWHERE := not shared and not extract and not crash and not slow and not browser and not paper
+ELSEWHERE := not shared and not extract and not bridges and not crash and not slow and not browser and not paper
 
-.PHONY: demo test test-shared test-extract test-extract-full crash statistics browser lint format clean
-.PHONY: test-paper paper paper-quick paper-docs bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
+.PHONY: demo test test-shared test-bridges test-extract test-extract-full test-paper crash crash-production statistics
+.PHONY: browser paper paper-quick paper-docs lint format clean
+.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -24,6 +25,14 @@ RUNS ?= 500
 statistics: $(VENV)/.dev
 	OPCAL_RUNS=$(RUNS) OPCAL_SHARED=$(SHARED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -n 2 -m slow -rP tests/statistics $(ARGS)
+
+# PyTorch, Hugging Face, MLflow around an artefact.
+test-bridges: $(VENV)/.bridges
+	HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 $(BIN)/python -m pytest -m bridges tests/bridges $(ARGS)
+
+# Kills while saving, mutated files, hot reloads and 200 watched fields, in the numbers that are promised.
+crash-production: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m crash tests/artifact tests/serving tests/monitor $(ARGS)
 
 # Kills, full disks, crowds: reduced counts by default, OPCAL_CRASH=full for those of docs/sessions.md.
 crash: $(VENV)/.dev

@@ -9,6 +9,7 @@ from opcal.core.method import OUTSIDE
 
 if TYPE_CHECKING:
     from opcal import assess, baselines, costs, errors, extract, methods, metrics, session, sharded
+    from opcal.artifact import Artifact, load
     from opcal.calibrator import OperationalCalibrator
     from opcal.core.costs import Costs
     from opcal.pool import Pool
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "OUTSIDE",
+    "Artifact",
     "Costs",
     "OperationalCalibrator",
     "Pool",
@@ -24,13 +26,20 @@ __all__ = [
     "costs",
     "errors",
     "extract",
+    "load",
     "methods",
     "metrics",
     "session",
     "sharded",
 ]
 
-_HOME = {"OperationalCalibrator": "opcal.calibrator", "Pool": "opcal.pool", "Costs": "opcal.core.costs"}
+_HOME = {
+    "Artifact": "opcal.artifact",
+    "Costs": "opcal.core.costs",
+    "OperationalCalibrator": "opcal.calibrator",
+    "Pool": "opcal.pool",
+    "load": "opcal.artifact",
+}
 _MODULES = {"assess", "baselines", "costs", "errors", "extract", "methods", "metrics", "session", "sharded"}
 
 

@@ -11,6 +11,9 @@ from opcal.core.method import OUTSIDE, WRONG, Answers, FloatArray, IntArray
 from opcal.errors import ConflictingAnswer, InvalidInput, LengthMismatch
 from opcal.pool import Pool, checks, names
 
+CARRIED = "opcal_carried_weight"
+"""Column of a pool: the weight of an item of an earlier round that was brought along, None for items of the field."""
+
 
 class AnswerBook:
     """The answers told so far and which of their items were drawn uniformly at random."""
@@ -50,7 +53,7 @@ class AnswerBook:
         at = names.positions("positions", positions, len(self._pool))
         told = self._as_labels(at, labels, correct)
         drawn = None if audit is None else names.mask("audit", audit, len(at))
-        weights = _weights(weight, len(at))
+        weights = _weights(weight, len(at)) * carried_weights(self._pool)[at]
         fresh = self._fresh(at, told)
         self._refuse_other_weights(at, weights)
         weight_of = dict(zip(at.tolist(), weights.tolist(), strict=True))
@@ -138,6 +141,23 @@ class AnswerBook:
             # Answers handed out before are views of these arrays and stay as they were.
             self._labels = self._labels.copy()
         self._positions[row], self._labels[row], self._weights[row] = position, label, weight
+
+
+def carried_weights(pool: Pool) -> FloatArray:
+    """What the pool itself says an answer to each item counts, [N]: less than 1 only for items of an earlier round."""
+    if CARRIED not in pool.columns:
+        return np.ones(len(pool))
+    own = np.array([1.0 if w is None else w for w in pool.columns[CARRIED]], dtype=np.float64)
+    if not ((own > 0) & (own <= 1)).all():
+        raise InvalidInput(f"the pool's column {CARRIED} holds values outside (0, 1]: leave it to `opcal watch`")
+    return own
+
+
+def carried(pool: Pool) -> IntArray:
+    """Positions of items that came from an earlier round: no part of the field, so never drawn for the audit."""
+    if CARRIED not in pool.columns:
+        return np.empty(0, np.intp)
+    return np.flatnonzero([w is not None for w in pool.columns[CARRIED]])
 
 
 def _weights(weight: ArrayLike | None, n: int) -> FloatArray:

@@ -47,7 +47,9 @@ class AuditWalk:
     def inclusion(self, positions: IntArray) -> FloatArray:
         """The share walked so far of the part of each item that the walk has passed, 0 for all others; [n]."""
         passed = np.isin(positions, self.permutation[: self.walked])
-        share = self._walked_by_part() / np.array(self.parts)
+        # One part may hold items that are never drawn, brought along from an earlier round.
+        sizes = self.parts if len(self.parts) > 1 else (max(len(self.permutation), 1),)
+        share = self._walked_by_part() / np.array(sizes)
         found: FloatArray = np.where(passed, share[self._part_of(positions)], 0.0)
         return found
 

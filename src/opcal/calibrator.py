@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Real
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from opcal._params import Params
 from opcal._threads import one_thread
-from opcal.answers import AnswerBook
+from opcal.answers import AnswerBook, carried
 from opcal.audit import AuditWalk
 from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
@@ -134,6 +135,34 @@ class OperationalCalibrator(Params):
         with one_thread():
             return self.learner_.predict(pool.outputs)
 
+    def confidence_one(
+        self,
+        features: ArrayLike,
+        logits: ArrayLike | None = None,
+        *,
+        confidence: float | None = None,
+        predicted: int | None = None,
+    ) -> float:
+        """Calibrated confidence of one prediction, for a hot path: features [d] with logits [K], or with both others.
+
+        `opcal.load(...).confidence_one` does the same without the pool.
+        """
+        self._begun()
+        from opcal.artifact.manifest import Layout
+
+        with one_thread():
+            row = Layout.of(self.pool_).one(features, logits, confidence, predicted)
+            return float(self.learner_.predict(row).mean[0])
+
+    def save(self, path: str | Path, *, key: str | Path | None = None) -> Path:
+        """Write an artefact that scores without the pool, whole or not at all; `opcal.load(path)` reads it.
+
+        `key` is a PEM file with the Ed25519 private key to sign it with.
+        """
+        from opcal.artifact import save
+
+        return save(self, path, key=key)
+
     def anew(self) -> Self:
         """A calibrator with the same settings as just after `begin`, that shares what was prepared on the pool."""
         self._begun()
@@ -242,7 +271,9 @@ class OperationalCalibrator(Params):
         budget = None if budget is None else min(int(budget), len(pool))
         field = Field(pool.outputs, self._clusters(len(pool), budget), budget, _seed(self.random_state))
         self._settle(pool, field)
-        self._walk = AuditWalk(field.generator("audit").permutation(len(pool)), _share("audit", self.audit))
+        order = field.generator("audit").permutation(len(pool))
+        order = order[~np.isin(order, carried(pool))]
+        self._walk = AuditWalk(order, _share("audit", self.audit), (len(pool),))
 
     def _settle(self, pool: Pool, field: Field) -> None:
         method = method_named(self.method)

@@ -30,6 +30,12 @@ COMMANDS = {
     "add-items": "opcal.cli.upkeep:add_items",
     "forget": "opcal.cli.upkeep:forget",
     "backup": "opcal.cli.upkeep:backup",
+    "export": "opcal.cli.production:export",
+    "inspect": "opcal.cli.production:inspect",
+    "score": "opcal.cli.production:score",
+    "serve": "opcal.cli.serving",
+    "watch": "opcal.cli.watching",
+    "label-studio": "opcal.cli.serving:label_studio",
     "paper": "opcal.experiments.command",
     "doctor": "opcal.cli.doctor",
 }
