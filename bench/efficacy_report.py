@@ -102,7 +102,8 @@ def geometric_means(
             if known and method != reference:
                 mean = math.exp(sum(math.log(r) for r in known) / len(known)) if len(known) == len(shifts) else math.nan
                 shown = ["" if r is None else f"{r[0]:.3f} ± {r[1]:.3f}" for r in ratios]
-                lines.append(f"| {share:.0%} | {method} | " + " | ".join(shown) + f" | {mean:.3f} |")
+                complete = "" if math.isnan(mean) else f"{mean:.3f}"
+                lines.append(f"| {share:.0%} | {method} | " + " | ".join(shown) + f" | {complete} |")
     return lines
 
 
