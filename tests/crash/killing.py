@@ -57,11 +57,14 @@ def acknowledged(folder: Path) -> dict[str, tuple[str, int]]:
 def check(where: str, folder: Path) -> dict[str, object]:
     """What is wrong between the files and the log."""
     started = time.perf_counter()
-    with opened(where) as session:
-        status = session.status()
-        ready = time.perf_counter() - started
-        answers = {e.id: e for e in session.events() if e.kind == "answer"}
-        items = Counter(e.item for e in answers.values())
+
+    def read():
+        with opened(where) as session:
+            status, ready = session.status(), time.perf_counter() - started
+            return status, ready, {e.id: e for e in session.events() if e.kind == "answer"}
+
+    status, ready, answers = again(read)  # a server that is crashed meanwhile says so: then once more
+    items = Counter(e.item for e in answers.values())
     known = acknowledged(folder)
     wrong = [id for id, said in known.items() if id in answers and (answers[id].item, answers[id].label) != said]
     return {
@@ -111,7 +114,7 @@ def main() -> None:
     given = parser.parse_args()
     rng, found = random.Random(given.seed), []
     with opened(given.session) as session:
-        session.lease("warm", 1)  # what is imported now need not be by every annotator
+        again(lambda: session.lease("warm", 1))  # what is imported now need not be by every annotator
     with tempfile.TemporaryDirectory() as folder:
         for number in range(given.rounds):
             one_round(given.session, Path(folder), number, rng.uniform(0.0, given.longest))
