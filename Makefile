@@ -125,6 +125,11 @@ paper-docs: $(VENV)/.paper
 	mkdir -p docs/paper && rm -rf docs/paper/runs docs/paper/figures docs/paper/quick && cp -r $(PAPER_OUT)/runs docs/paper/
 	$(BIN)/python -c "from pathlib import Path; from opcal.experiments.telling import page; page.write(Path('docs/paper'))"
 
+$(VENV)/.bridges: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[dev,huggingface,mlflow]" onnxscript
+	@touch $@
+
 $(VENV)/.extract: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,extract]" onnxscript skl2onnx psutil
