@@ -7,6 +7,8 @@ import os
 import secrets
 from pathlib import Path
 
+from opcal.pool.replacing import sync
+
 try:
     import fcntl
 except ImportError:  # Windows: what a saving that died left behind stays there
@@ -27,7 +29,7 @@ def replace_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
             beside.replace(place)
-        _sync(place.parent)
+        sync(place.parent)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -43,11 +45,3 @@ def _sweep(place: Path) -> None:
                 left.unlink(missing_ok=True)
         except OSError:
             continue
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,8 +10,8 @@ def at_home(agreement: float, mean_confidence: float, items_a_class: float) -> f
 
     Where its prototypes agree with almost all predictions it probably is: agreement to the power 5. Where it claims
     less than they agree it was calibrated by somebody: 2(1 − mean confidence / agreement). At most .75. With few items
-    a class the prototypes tell nothing and it is ½: they count as m/(m + 5) at m items a class. Without these two, 2 %
-    labels cost up to 6 % and 3 % of Brier on temperature-fitted photographs and on ImageNet at home.
+    a class the prototypes tell nothing and it is ½: they count as m/(m + 5) at m items a class. docs/robust.md
+    has what this prior leaves of harm.
     """
     claims_less = DOUBTING * (1 - mean_confidence / agreement) if agreement > 0 else 0.0
     seen = min(max(agreement**POWER, claims_less), SUREST)

@@ -21,7 +21,7 @@ NUGGET = 1e-4
 OFFSET, SLOPE = 1.5, 1.0
 EDGE = 1e-6
 CAUTION = 6.0
-"""Answers tell this much less than the linearised model thinks: at 1, group means are covered .72, not .79."""
+"""Answers tell this much less than the linearised model thinks; how well group means are covered: docs/robust.md."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from opcal.core import correctness
+from opcal.core.checkpoints import last_checkpoint
 from opcal.core.embedding import Embedding, FieldKernel, Places, Preparation, Seen, prepared, uniform_rows
 from opcal.core.kernels import chunks
 from opcal.core.method import WRONG, Answers, Field, FloatArray, IntArray, Outputs
@@ -108,13 +109,9 @@ def lost_classes(answers: Answers, classes: int) -> float:
     return float((answers.labels[wrong] == WRONG).mean()) * (1 - 1 / max(classes - 1, 1))
 
 
-@lru_cache(maxsize=256)
 def canonical(n: int) -> int:
     """The largest of 1, 2 and round(3·2^(j/2)) that is at most n; 0 for 0."""
-    best, j = min(n, 2), 0
-    while (count := round(3 * 2 ** (j / 2))) <= n:
-        best, j = count, j + 1
-    return best
+    return max(min(n, 2), last_checkpoint(n, 3))
 
 
 class AutoLearner:

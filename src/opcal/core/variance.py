@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from opcal.core.checkpoints import last_checkpoint
 from opcal.core.embedding import Preparation, Seen, prepared, uniform_rows
 from opcal.core.method import Answers, BoolArray, Field, FloatArray, IntArray, Learner
 from opcal.core.softmax import Prior, factor, labelled, mode, of_predicted
@@ -77,7 +78,7 @@ class VarianceChooser:
         return left
 
     def _weights(self) -> FloatArray:
-        m = _renewal(len(self.answers))
+        m = last_checkpoint(len(self.answers), FIRST_RENEWAL)
         if self._doubted[0] != m:
             p = self._classes(self.answers.first(m))
             self._doubted = m, 1 - np.einsum("ij,ij->i", p, p) + DOUBT
@@ -115,11 +116,3 @@ def greedy(covariance: FloatArray, weights: FloatArray, free: BoolArray, k: int)
         free[j] = False
         chosen.append(j)
     return chosen
-
-
-def _renewal(n: int) -> int:
-    """0 below 8, else the largest round(8·2^(j/2)) that is at most n."""
-    best, j = 0, 0
-    while (count := round(FIRST_RENEWAL * 2 ** (j / 2))) <= n:
-        best, j = count, j + 1
-    return best

@@ -33,11 +33,11 @@ def replacing(path: Path, check: Callable[[Path], None]) -> Iterator[Path]:
     try:
         yield folder
         for file in folder.iterdir():
-            _sync(file)
-        _sync(folder)
+            sync(file)
+        sync(folder)
         with _locked(path.parent):
             _swap(folder, path)
-        _sync(path.parent)
+        sync(path.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
@@ -46,12 +46,12 @@ def replacing(path: Path, check: Callable[[Path], None]) -> Iterator[Path]:
 def put(folder: Path, path: Path, check: Callable[[Path], None]) -> None:
     """A folder that is whole already takes the place of `path`, as at the end of `replacing`."""
     for file in folder.iterdir():
-        _sync(file)
-    _sync(folder)
+        sync(file)
+    sync(folder)
     with _locked(path.parent):
         check(path)
         _swap(folder, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def hold(folder: Path) -> int:
@@ -111,7 +111,8 @@ def _lock(folder: Path, *, wait: bool = True) -> int:
     return handle
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """A file, or a folder's list of names, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
