@@ -92,14 +92,17 @@ bench-efficacy: $(VENV)/.dev
 bench-robust: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/robust.py --data $(SHARED)/bench $(ARGS)
 
+# step.c is compiled by the installation where there is a compiler.
+BUILT_FROM := pyproject.toml hatch_build.py src/opcal/core/step.c
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.core: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[web]"
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: $(BUILT_FROM) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $@ $(VENV)/.core
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -17,37 +16,38 @@ def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-class _Inside:
+class _OneThread:
     """How many are inside, over all threads of the process, and what to go back to when the last one leaves."""
 
     def __init__(self) -> None:
         self.guard, self.count, self.before = Lock(), 0, list[int]()
 
+    def __enter__(self) -> None:
+        with self.guard:
+            now = [library.get_num_threads() for library in _libraries()]
+            if self.count == 0:
+                self.before = now
+            _set([1] * len(now), now)
+            self.count += 1
 
-_inside = _Inside()
+    def __exit__(self, *_: object) -> None:
+        with self.guard:
+            self.count -= 1
+            if self.count == 0:
+                _set(self.before, [1] * len(self.before))
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+_inside = _OneThread()
+
+
+def one_thread() -> AbstractContextManager[None]:
     """NumPy and SciPy compute on one thread inside: quick on small arrays, and the same bytes everywhere.
 
     The last thread of the process to leave restores the number: one that leaves before would give two BLAS threads to
     those still computing. Each sets it as it enters, for some builds keep a number for each thread.
     threadpoolctl's own context asks each library for its version first and takes 25 µs more.
     """
-    with _inside.guard:
-        now = [library.get_num_threads() for library in _libraries()]
-        if _inside.count == 0:
-            _inside.before = now
-        _set([1] * len(now), now)
-        _inside.count += 1
-    try:
-        yield
-    finally:
-        with _inside.guard:
-            _inside.count -= 1
-            if _inside.count == 0:
-                _set(_inside.before, [1] * len(_inside.before))
+    return _inside
 
 
 def _set(wanted: list[int], now: list[int]) -> None:

@@ -24,6 +24,7 @@ class AnswerBook:
         self._positions = np.empty(64, dtype=np.intp)
         self._labels = np.empty(64, dtype=np.intp)
         self._weights = np.empty(64)
+        self._carried = carried_weights(pool)
         self.drawn = np.zeros(len(pool), dtype=bool)
         """Pool items known to be drawn uniformly at random from the whole pool, [N]."""
         self.answers = Answers.none()
@@ -32,6 +33,7 @@ class AnswerBook:
         """The same answers on a pool that has more items at its end."""
         other = copy(self)
         other._pool, other._row_of = pool, dict(self._row_of)
+        other._carried = carried_weights(pool)
         other.drawn = np.concatenate([self.drawn, np.zeros(len(pool) - len(self.drawn), dtype=bool)])
         return other
 
@@ -53,7 +55,9 @@ class AnswerBook:
         at = names.positions("positions", positions, len(self._pool))
         told = self._as_labels(at, labels, correct)
         drawn = None if audit is None else names.mask("audit", audit, len(at))
-        weights = _weights(weight, len(at)) * carried_weights(self._pool)[at]
+        weights = _weights(weight, len(at))
+        if self._carried is not None:
+            weights *= self._carried[at]
         fresh = self._fresh(at, told)
         self._refuse_other_weights(at, weights)
         weight_of = dict(zip(at.tolist(), weights.tolist(), strict=True))
@@ -69,7 +73,7 @@ class AnswerBook:
         at, labels, weights = self._positions[:n], self._labels[:n], self._weights[:n]
         right = labels == self._pool.predicted[at]
         for handed_out in (at, labels, right, weights):
-            handed_out.flags.writeable = False
+            handed_out.setflags(write=False)
         return Answers(at, labels, right, weights)
 
     def _as_labels(self, at: IntArray, labels: ArrayLike | None, correct: ArrayLike | None) -> IntArray:
@@ -143,10 +147,10 @@ class AnswerBook:
         self._positions[row], self._labels[row], self._weights[row] = position, label, weight
 
 
-def carried_weights(pool: Pool) -> FloatArray:
-    """What the pool itself says an answer to each item counts, [N]: less than 1 only for items of an earlier round."""
+def carried_weights(pool: Pool) -> FloatArray | None:
+    """What the pool itself says an answer to each item counts, [N]; None where no item is of an earlier round."""
     if CARRIED not in pool.columns:
-        return np.ones(len(pool))
+        return None
     own = np.array([1.0 if w is None else w for w in pool.columns[CARRIED]], dtype=np.float64)
     if not ((own > 0) & (own <= 1)).all():
         raise InvalidInput(f"the pool's column {CARRIED} holds values outside (0, 1]: leave it to `opcal watch`")

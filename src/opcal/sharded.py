@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from opcal._threads import one_thread
-from opcal.core.designs import NEVER, PaperChooser
+from opcal.core.designs import PaperChooser
 from opcal.core.kernels import CHUNK, Nearest, chunks, working_dtype
 from opcal.core.medoids import Passes, Surveyed
 from opcal.core.method import Answers, Field, FloatArray, IntArray, Learner, Outputs
 from opcal.core.paper import Paper, PaperLearner
 from opcal.core.rows import ClusterRows
 from opcal.core.sharding import Shard, cuts, owners
+from opcal.core.step import NEVER
 from opcal.errors import InvalidInput
 from opcal.pool import Pool
 
@@ -199,7 +200,7 @@ class ShardedChooser(PaperChooser):
 
     def _next(self) -> int | None:
         if not any(not self._taken[c][row] for c, row in self._medoids):
-            self._fetch([c for c, best in enumerate(self._best) if best is None])
+            self._fetch(sorted(self._stale))
         return super()._next()
 
     def _fetch(self, clusters: list[int]) -> None:
@@ -212,10 +213,7 @@ class ShardedChooser(PaperChooser):
                 self._best[c] = score, (self.rows.position(c, row) if score < NEVER else row)
 
     def _best_of(self, c: int) -> tuple[float, int]:
-        self._fetch([c])
-        best = self._best[c]
-        assert best is not None
-        return best
+        return self._best[c]  # `_next` has fetched it
 
 
 class _Remote:

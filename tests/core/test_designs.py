@@ -68,7 +68,7 @@ def test_a_batch_holds_more_distinct_points_than_the_best_scores_of_one_moment()
     chooser._follow()
     score = np.empty(len(case.labels))
     for c, members in enumerate(chooser.rows.members):
-        score[members] = chooser._scores(c)
+        score[members] = chooser._scored(c)[0]
     crowd, batch = np.argsort(score, kind="stable")[:10], calibrator.ask(10)
     assert len(np.unique(batch // 5)) > len(np.unique(crowd // 5))
 

@@ -64,9 +64,7 @@ def test_kill_9_loses_and_doubles_nothing(tmp_path, db):
     report(f"kill -9, {'SQLite' if db is None else 'PostgreSQL'}", found)
     assert (found["lost"], found["twice"], found["over_budget"], found["broken"]) == (0, 0, 0, 0)
     assert found["acknowledged"] > found["kills"]
-    # Ready within 2 s; on a machine that others keep busy, so much longer as there are more to run than cores.
-    busy = max(1.0, os.getloadavg()[1] / (os.cpu_count() or 1))
-    assert found["slowest_ready_s"] < 2 * busy
+    assert found["slowest_ready_s"] < 2
 
 
 def test_crashes_of_the_postgresql_server_lose_nothing(tmp_path, postgres):

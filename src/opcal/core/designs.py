@@ -12,13 +12,7 @@ from opcal.core.medoids import cluster
 from opcal.core.method import Answers, BoolArray, Field, FloatArray, IntArray, Learner
 from opcal.core.paper import Paper, PaperLearner
 from opcal.core.rows import ClusterRows
-from opcal.core.truncnorm import moments
-
-NEVER = np.inf
-TINY = 1e-150
-"""A smaller standard deviation counts as none."""
-LAST = np.finfo(np.float64).max
-"""Score of an item about which nothing is left to learn: after all others, before those that are taken."""
+from opcal.core.step import NEVER, Find, finder
 
 
 @dataclass(frozen=True)
@@ -88,6 +82,10 @@ def _by_size(assignment: IntArray, n: int) -> IntArray:
     return np.argsort(-np.bincount(assignment, minlength=n), kind="stable")
 
 
+NOTHING = NEVER, 0
+"""Score and position of the best item of a cluster in which nobody has looked."""
+
+
 @dataclass(frozen=True)
 class PaperSelection:
     """The medoids first, then argmin |μ_tn − λ| / σ_tn, one at a time."""
@@ -113,6 +111,7 @@ class PaperChooser:
         self._medoids: list[tuple[int, int]] = []
         self.posteriors = [PoolGP(z, norms, Kernel()) for z, norms in self.rows]
         self._taken = [np.zeros(len(p.points), dtype=bool) for p in self.posteriors]
+        self._find: dict[int, Find] = {}
         self._begin_again(0)
 
     def tell(self, answers: Answers) -> None:
@@ -163,54 +162,53 @@ class PaperChooser:
             posterior.begin(kernel, rows, y, w)
             self._taken[c][:] = False
             self._taken[c][rows] = True
-        self._best: list[tuple[float, int] | None] = [None] * len(self.posteriors)
+        self._best = [NOTHING] * len(self.posteriors)
+        self._stale = set(range(len(self.posteriors)))
         self._medoids = list(enumerate(self.rows.medoids))
         self._followed = self._checkpoint
 
     def _expect(self, j: int, saved: dict[int, _Saved]) -> None:
         c, row = self.rows.locate(j)
         if c not in saved:
-            saved[c] = _Saved(self.posteriors[c].snapshot(), self._taken[c].copy(), self._best[c])
+            best = None if c in self._stale else self._best[c]
+            saved[c] = _Saved(self.posteriors[c].snapshot(), self._taken[c].copy(), best)
         self.posteriors[c].expect(row)
         self._take(c, row)
 
     def _restore(self, c: int, state: _Saved) -> None:
         self.posteriors[c].restore(state.posterior)
-        self._taken[c], self._best[c] = state.taken, state.best
+        self._taken[c][:] = state.taken
+        if state.best is not None:
+            self._best[c] = state.best
+            self._stale.discard(c)
 
     def _take(self, c: int, row: int) -> None:
         self._taken[c][row] = True
-        self._best[c] = None
+        self._stale.add(c)
 
     def _next(self) -> int | None:
         for c, row in self._medoids:
             if not self._taken[c][row]:
                 return self.rows.position(c, row)
-        for c, best in enumerate(self._best):
-            if best is None:
-                self._best[c] = self._best_of(c)
+        for c in self._stale:
+            self._best[c] = self._best_of(c)
+        self._stale.clear()
         # Ties between clusters go to the lowest pool position, as within one.
-        score, j = min(best for best in self._best if best is not None)
+        score, j = min(self._best)
         return j if score < NEVER else None
 
     def _best_of(self, c: int) -> tuple[float, int]:
-        score = self._scores(c)
+        score, row = self._scored(c)
         self.posteriors[c].expect_next(score)
-        row = int(score.argmin())
         return float(score[row]), self.rows.position(c, row)
 
-    def _scores(self, c: int) -> FloatArray:
-        """|μ_tn − λ| / σ_tn of the cluster's items; taken ones never win, nor does NaN."""
+    def _scored(self, c: int) -> tuple[FloatArray, int]:
+        """|μ_tn − λ| / σ_tn of the cluster's items and the row of the least."""
         posterior = self.posteriors[c]
-        mean, sd = moments(self.rows.confidence[c] + posterior.mean, np.sqrt(posterior.variance))
-        if posterior.count == 0:
-            mean = self.rows.confidence[c]
-        score: FloatArray = np.abs(mean - self.threshold)
-        score /= np.maximum(sd, TINY)
-        if not (known := sd > TINY).all():
-            score[~known] = LAST
-        np.copyto(score, NEVER, where=self._taken[c])
-        return score
+        if c not in self._find:
+            bound = posterior.mean, posterior.variance, self.rows.confidence[c], self._taken[c]
+            self._find[c] = finder(*bound, self.threshold)
+        return self._find[c](posterior.count > 0)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ k(z, z') = a² exp(−‖z − z'‖² / 2ℓ²), zero mean, observation noise v
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
+from opcal.core import step
 from opcal.core.kernels import squared_distances, squared_distances_to
 from opcal.core.method import FloatArray, IntArray
 
@@ -55,8 +55,7 @@ def inverse_root(k: FloatArray, noise: FloatArray) -> FloatArray:
 class PoolGP:
     """Posterior mean and variance at n fixed rows, updated exactly with each label.
 
-    With V [t, n] the rows r of earlier updates: l = V[:, j], s = √(var_j + v), r = (k(X, x_j) − lᵀV) / s,
-    mean += r (y − mean_j) / s, var −= r². It costs O(n (d + t)) a label and equals refitting.
+    V [t, n] holds the rows r of earlier updates (step.py). It costs O(n (d + t)) a label and equals refitting.
     """
 
     BLOCK = 128
@@ -67,12 +66,14 @@ class PoolGP:
         self._distances: dict[int, FloatArray] = {}
         self._ahead: dict[int, FloatArray] = {}
         self._likely: FloatArray = np.empty(0)
+        self.mean: FloatArray = np.empty(len(self.points))
+        self.variance: FloatArray = np.empty(len(self.points))
+        self._step = step.adder(self.mean, self.variance)
         self._start(kernel)
 
     def _start(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.mean: FloatArray = np.zeros(len(self.points))
-        self.variance: FloatArray = np.full(len(self.points), kernel.amplitude)
+        self.mean[:], self.variance[:] = 0.0, kernel.amplitude
         self.blocks: list[FloatArray] = []
         self.count = 0
         self._filled = 0
@@ -93,15 +94,11 @@ class PoolGP:
 
     def add(self, j: int, y: float, weight: float = 1.0) -> None:
         """A label at row j with residual y; its noise is v over its weight."""
-        s = sqrt(max(self.variance[j], 0.0) + self.kernel.floored_noise / weight)
-        r = self.kernel.of(self._distances_from(j))
-        for block in self._rows():
-            r -= block[:, j] @ block
-        r /= s
-        self.mean += r * ((y - self.mean[j]) / s)
-        self.variance -= r * r
-        np.maximum(self.variance, 0.0, out=self.variance)
-        self._append(r)
+        d2 = self._distances_from(j)
+        earlier, r = self._rows(), self._next_row(d2.dtype)
+        self._step(self.kernel, d2, j, y, self.kernel.floored_noise / weight, earlier, r)
+        self._filled += 1
+        self.count += 1
 
     def expect_next(self, score: FloatArray) -> None:
         """The next labels will probably be at rows of low score [n]."""
@@ -147,22 +144,21 @@ class PoolGP:
         return self.mean.copy(), self.variance.copy(), self.count, len(self.blocks), self._filled
 
     def restore(self, saved: tuple[FloatArray, FloatArray, int, int, int]) -> None:
-        self.mean, self.variance, self.count, blocks, self._filled = saved
+        self.mean[:], self.variance[:], self.count, blocks, self._filled = saved
         del self.blocks[blocks:]
 
     def _rows(self) -> list[FloatArray]:
-        if not self.blocks:
-            return []
+        if not self._filled:
+            return self.blocks[:-1]
         return [*self.blocks[:-1], self.blocks[-1][: self._filled]]
 
-    def _append(self, r: FloatArray) -> None:
+    def _next_row(self, dtype: np.dtype[np.floating]) -> FloatArray:
         if not self.blocks or self._filled == len(self.blocks[-1]):
             height = min(max(self.count, 8), self.BLOCK)
-            self.blocks.append(np.empty((height, len(r)), dtype=r.dtype))
+            self.blocks.append(np.empty((height, len(self.points)), dtype=dtype))
             self._filled = 0
-        self.blocks[-1][self._filled] = r
-        self._filled += 1
-        self.count += 1
+        row: FloatArray = self.blocks[-1][self._filled]
+        return row
 
 
 @dataclass(frozen=True)

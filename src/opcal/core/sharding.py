@@ -93,7 +93,7 @@ class Posteriors(PaperChooser):
         self.posteriors: Any = {c: PoolGP(z, norms[c], Kernel()) for c, z in points.items()}
         self.rows: Any = SimpleNamespace(confidence=confidence, position=lambda c, row: row)
         self._taken: Any = {c: np.zeros(len(z), dtype=bool) for c, z in points.items()}
-        self._best: Any = {}
+        self._find = {}
         self._saved: dict[int, tuple[Any, Any]] = {}
 
     def begin(self, c: int, rows: IntArray, *arguments: Any) -> None:
@@ -115,7 +115,7 @@ class Posteriors(PaperChooser):
         self._saved[c] = self.posteriors[c].snapshot(), self._taken[c].copy()
 
     def go_back(self, c: int) -> None:
-        posterior, self._taken[c] = self._saved.pop(c)
+        posterior, self._taken[c][:] = self._saved.pop(c)
         self.posteriors[c].restore(posterior)
 
     def best(self, clusters: list[int]) -> list[tuple[float, int]]:

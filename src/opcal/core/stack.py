@@ -50,7 +50,7 @@ class Parts:
     """What one block of rows gets from every part of the average."""
 
     each: FloatArray  # [n, parts]: a fit at each amplitude, the model's own confidence, right or wrong if it takes part
-    directions: FloatArray  # [n, m + 5], of the log-odds
+    directions: FloatArray  # [n, m + 6], of the log-odds
     own: FloatArray  # [n], variance of the log-odds that is each item's own
 
 
@@ -247,7 +247,7 @@ def posterior(scorer: Scorer, rows: Outputs) -> Posterior:
 
 
 def _moments(scorer: Scorer, parts: Parts) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean [n], directions of the confidence's joint deviations [n, m + 5 + parts], and own variance [n]."""
+    """Mean [n], directions of the confidence's joint deviations [n, m + 6 + parts], and own variance [n]."""
     mean = np.clip(parts.each @ scorer.weights, 0.0, 1.0)
     between = np.sqrt(scorer.weights) * (parts.each - mean[:, None])
     along = np.einsum("ij,ij->i", parts.directions, parts.directions)

@@ -10,7 +10,7 @@ from opcal.artifact.scorers import AutoScorer, CorrectnessScorer, ResidualScorer
 from opcal.core import correctness, residual, stack
 from opcal.core.correctness import SAME_PREDICTION, SLOPE, TREND
 from opcal.core.softmax import SPREAD, Fit
-from opcal.core.spread import EDGE, OFFSET, Spread
+from opcal.core.spread import BEND, BENT, EDGE, OFFSET, Spread
 from opcal.core.spread import SLOPE as ODDS_SLOPE
 
 Names = tuple[str, str]
@@ -65,8 +65,9 @@ def _log_odds_variance(g: Graph, spread: Spread, x: Rows, p: str, cooled: str) -
     three = (cooled, x.near_b, x.near_z)
     by_prior = [g.mul(g.sub(at_predicted(g, x.hot, f), g.total(g.mul(others, f))), SPREAD) for f in three]
     parts = [g.mul(by_kernel, g.sqrt(rho2)), *by_prior]
-    parts += [g.add(g.mul(odds, 0.0), OFFSET), g.mul(odds, ODDS_SLOPE)]
-    return g.add(g.squares(g.dot(g.columns(*parts), spread.root)), g.mul(rho2, left))
+    parts += [g.add(g.mul(odds, 0.0), OFFSET), g.mul(odds, ODDS_SLOPE), g.mul(g.most(g.sub(odds, BEND), 0.0), BENT)]
+    unknown = parts[: len(spread.root) - spread.whiten.shape[1] + 1]  # by_kernel is one part of many columns
+    return g.add(g.squares(g.dot(g.columns(*unknown), spread.root)), g.mul(rho2, left))
 
 
 def _s(g: Graph, x: Rows) -> str:
