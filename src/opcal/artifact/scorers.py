@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from opcal.core import correctness, stack
+from opcal.core.doubt import Doubt
 from opcal.core.embedding import Embedding, FieldKernel, Places, Seen
 from opcal.core.fence import Fence
 from opcal.core.gp import Fitted, Kernel
@@ -54,7 +55,7 @@ class AutoScorer:
         s, mean = self.inner, np.empty(len(rows))
         at_rest = replace(s, spread=_NoSpread())
         for block, parts in at_rest.blocks(rows):
-            mean[block] = np.clip(parts.each @ s.weights, 0.0, 1.0)
+            mean[block] = s.mean(parts.each)
         return mean
 
 
@@ -193,8 +194,9 @@ KINDS: dict[str, type[Any]] = {
     **{kind.__name__: kind for kind in ROOTS},
     **{
         kind.__name__: kind
-        for kind in (Embedding, FieldKernel, Places, Seen, Projection, Prototypes, Fit, Spread, Solved, Fitted, Kernel)
+        for kind in (Embedding, FieldKernel, Places, Seen, Projection, Prototypes, Fit, Spread, Doubt)
     },
+    **{kind.__name__: kind for kind in (Solved, Fitted, Kernel)},
     "Clustered": Clustered,
     "Fence": Fence,
     "Laplace": correctness.Laplace,

@@ -5,7 +5,7 @@ A class is found by its name in `KINDS`, never imported by what a file says.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from numbers import Integral
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -31,6 +31,7 @@ SHAPES: dict[str, dict[str, str]] = {
     },
     "Fit": {"pulls": "2", "trend": "3", "offsets": "K", "alpha": "n K"},
     "Spread": {"whiten": "m m", "root": "f f"},
+    "Doubt": {"root": "3 3"},
     "Laplace": {"slope": "n", "root": "n", "lower": "n n"},
     "Solved": {"alpha": "n K", "solve": "n n"},
     "Fitted": {"points": "n d", "weights": "n", "root": "n n", "noise": "n"},
@@ -93,11 +94,12 @@ class Decoder:
     def _object(self, spec: dict[str, Any], depth: int) -> Any:
         name = spec.pop("kind")
         kind = KINDS[name]
-        if {f.name for f in fields(kind)} != spec.keys():
+        known = {f.name: f.default is MISSING for f in fields(kind)}
+        if not spec.keys() <= known.keys() or any(needed and part not in spec for part, needed in known.items()):
             raise ValueError(f"its {name} has other parts than this opcal knows")
         parts = {key: self(value, depth + 1) for key, value in spec.items()}
         for key, hint in _hints(kind).items():
-            if not _fits(parts[key], hint):
+            if key in parts and not _fits(parts[key], hint):
                 raise ValueError(f"{key} of its {name} is a {type(parts[key]).__name__}")
         self._check(name, parts)
         return kind(**parts)

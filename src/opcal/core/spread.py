@@ -3,8 +3,7 @@
 Its prior covariance follows from that of f: log-odds m = f_ŷ − log Σ_{c≠ŷ} e^{f_c} have slope 1 at ŷ and −p_c/(1−p_ŷ)
 elsewhere, so cov(m, m') = a²ρρ'K(x, x') + ∇m·∇m'/4 for (τ, β_B, β_Z), ρ² = 1 + Σ_{c≠ŷ} (p_c/(1−p_ŷ))². K is carried by
 landmark rows, what they cannot explain is each item's own (FITC). An offset and a slope of m, N(0, 1½²) and N(0, 1),
-stand for what is wrong with the whole, and a slope of its own above m = 2 for what is wrong with the surest, of whom
-the answers to all others tell nothing. An answer is worth p_ŷ(1−p_ŷ)/6 of information on m.
+stand for what is wrong with the whole. An answer is worth p_ŷ(1−p_ŷ)/3 of information on m.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from opcal.core.softmax import SPREAD
 LANDMARKS = 256
 NUGGET = 1e-4
 OFFSET, SLOPE = 1.5, 1.0
-BEND, BENT = 2.0, 0.6
 EDGE = 1e-6
-CAUTION = 6.0
+CAUTION = 3.0
 """Answers tell this much less than the linearised model thinks; how well group means are covered: docs/robust.md."""
 
 
@@ -33,13 +31,13 @@ class Spread:
     kernel: FieldKernel
     landmarks: Places  # [m, ·]
     whiten: FloatArray  # [m, m], landmark kernel to features
-    root: FloatArray  # [m + 6, m + 6], R; one less in artefacts from before the bend
+    root: FloatArray  # [m + 5, m + 5], R
     amplitude2: float
 
     def directions(self, x: Seen, p: FloatArray, cooled: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """features(x)·R [n, m + 6] and the variance that is each item's own [n]."""
+        """features(x)·R [n, m + 5] and the variance that is each item's own [n]."""
         features, own = features_of(self.kernel, self.landmarks, self.whiten, self.amplitude2, x, p, cooled)
-        return features[:, : len(self.root)] @ self.root.astype(features.dtype, copy=False), own
+        return features @ self.root.astype(features.dtype, copy=False), own
 
 
 def landmark_basis(kernel: FieldKernel, landmarks: Places) -> FloatArray:
@@ -59,7 +57,7 @@ def features_of(
     p: FloatArray,
     cooled: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Prior features of the log-odds [n, m + 6] and the variance they leave out [n]; p, e^(−τ)h are [n, K]."""
+    """Prior features of the log-odds [n, m + 5] and the variance they leave out [n]; p, e^(−τ)h are [n, K]."""
     dtype = x.logits.dtype
     at = np.arange(len(x)), x.predicted
     others = p.copy()
@@ -71,7 +69,7 @@ def features_of(
     rho2 = amplitude2 * (1 + np.einsum("ij,ij->i", others, others))
     by_kernel *= np.sqrt(rho2)[:, None]
     by_prior = [g[at] - np.einsum("ij,ij->i", others, g) for g in (cooled, x.near_b, x.near_z)]
-    whole = np.column_stack([np.full(len(x), OFFSET), SLOPE * odds, BENT * np.maximum(odds - BEND, 0)])
+    whole = np.column_stack([np.full(len(x), OFFSET), SLOPE * odds])
     features = np.column_stack([by_kernel, SPREAD * np.stack(by_prior, 1), whole])
     return features.astype(dtype, copy=False), rho2 * left
 

@@ -4,7 +4,8 @@ Prior weight of the model's own confidence is `home`, read off the unlabelled po
 the pull of the prototypes start at 1 − home and (1 − home)/2. Weights are prior × likelihood of the answers in 5-fold
 cross-validation. Where wrong answers come without their classes, a process that knows only right and wrong
 (correctness.py) takes part, the more the more classes there are. Weights are estimated on the first 1, 2, 3, 4, 6, 8,
-12, 17, … answers, wherever the calls are cut, and later answers start their search from the modes found there.
+12, 17, … answers, wherever the calls are cut, and later answers start their search from the modes found there. What
+may be wrong with all confidences at once is averaged out at the end (doubt.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from opcal.core import correctness
 from opcal.core.checkpoints import last_checkpoint
+from opcal.core.doubt import Doubt, doubted
 from opcal.core.embedding import Embedding, FieldKernel, Places, Preparation, Seen, prepared, uniform_rows
 from opcal.core.kernels import chunks
 from opcal.core.method import WRONG, Answers, Field, FloatArray, IntArray, Outputs
@@ -50,7 +52,7 @@ class Parts:
     """What one block of rows gets from every part of the average."""
 
     each: FloatArray  # [n, parts]: a fit at each amplitude, the model's own confidence, right or wrong if it takes part
-    directions: FloatArray  # [n, m + 6], of the log-odds
+    directions: FloatArray  # [n, m + 5], of the log-odds
     own: FloatArray  # [n], variance of the log-odds that is each item's own
 
 
@@ -65,6 +67,13 @@ class Scorer:
     weights: FloatArray  # [parts]
     spread: Spread
     right: correctness.Scorer | None
+    doubt: Doubt | None = None
+    """None in artefacts from before there was one."""
+
+    def mean(self, each: FloatArray) -> FloatArray:
+        """The calibrated confidence from what every part says [n, parts]."""
+        average = np.clip(each @ self.weights, 0.0, 1.0)
+        return average if self.doubt is None else self.doubt(average)
 
     def parts(self, rows: Outputs) -> Parts:
         x = self.embedding(rows)
@@ -163,10 +172,10 @@ class AutoLearner:
         fits = self._modes(data, lower)
         e = self.preparation.embedding
         points = data.seen.places(e.dtype)
-        spread, right = self._spread(data, kernel, fits, weights), None
+        (spread, doubt), right = self._spread(data, kernel, fits, weights), None
         if len(weights) > len(self.prior_weights):
             right = correctness.fitted(self.preparation, data.seen, self.answers)
-        return Scorer(e, self.preparation.kernel, points, fits, weights, spread, right)
+        return Scorer(e, self.preparation.kernel, points, fits, weights, spread, right, doubt)
 
     def _modes(self, data: Labelled, lower: FloatArray) -> tuple[Fit, ...]:
         """Modes on all answers, searched from those on the canonical beginning."""
@@ -224,17 +233,20 @@ class AutoLearner:
         fitted = correctness.fitted(self.preparation, data.seen.take(kept), self.answers.take(kept))
         return fitted.at_mode(data.seen.take(out))
 
-    def _spread(self, data: Labelled, kernel: FloatArray, fits: tuple[Fit, ...], weights: FloatArray) -> Spread:
+    def _spread(
+        self, data: Labelled, kernel: FloatArray, fits: tuple[Fit, ...], weights: FloatArray
+    ) -> tuple[Spread, Doubt]:
         landmarks, whiten = self._landmarks
         shares = _shares(weights[: len(fits)])
         amplitude2 = float(shares @ np.square(self.settings.amplitudes))
         each, p, cooled = mixture(fits, weights, data.seen, kernel)
         basis = self.preparation.kernel, landmarks, whiten, amplitude2
         features, own = features_of(*basis, data.seen, p, cooled)
-        root = posterior_root(features, own, each @ shares, data.weight)
+        p_right = each @ shares
+        root = posterior_root(features, own, p_right, data.weight)
         dtype = self.preparation.embedding.dtype
         small = Places(landmarks.centred.astype(dtype), landmarks.whitened.astype(dtype))
-        return Spread(self.preparation.kernel, small, whiten, root, amplitude2)
+        return Spread(self.preparation.kernel, small, whiten, root, amplitude2), doubted(p_right, data.weight)
 
 
 def posterior(scorer: Scorer, rows: Outputs) -> Posterior:
@@ -247,9 +259,9 @@ def posterior(scorer: Scorer, rows: Outputs) -> Posterior:
 
 
 def _moments(scorer: Scorer, parts: Parts) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean [n], directions of the confidence's joint deviations [n, m + 6 + parts], and own variance [n]."""
-    mean = np.clip(parts.each @ scorer.weights, 0.0, 1.0)
-    between = np.sqrt(scorer.weights) * (parts.each - mean[:, None])
+    """Mean [n], directions of the confidence's joint deviations [n, m + 5 + parts], and own variance [n]."""
+    mean = scorer.mean(parts.each)
+    between = np.sqrt(scorer.weights) * (parts.each - (parts.each @ scorer.weights)[:, None])
     along = np.einsum("ij,ij->i", parts.directions, parts.directions)
     variance = np.maximum(along + parts.own, 1e-30).astype(np.float64)
     within = through_logistic(mean, variance)

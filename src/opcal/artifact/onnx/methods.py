@@ -9,8 +9,11 @@ from opcal.artifact.onnx.graph import FAR, Graph
 from opcal.artifact.scorers import AutoScorer, CorrectnessScorer, ResidualScorer, TemperatureScorer
 from opcal.core import correctness, residual, stack
 from opcal.core.correctness import SAME_PREDICTION, SLOPE, TREND
+from opcal.core.doubt import BEND as ODDS_BEND
+from opcal.core.doubt import EDGE as ODDS_EDGE
+from opcal.core.doubt import Doubt
 from opcal.core.softmax import SPREAD, Fit
-from opcal.core.spread import BEND, BENT, EDGE, OFFSET, Spread
+from opcal.core.spread import EDGE, OFFSET, Spread
 from opcal.core.spread import SLOPE as ODDS_SLOPE
 
 Names = tuple[str, str]
@@ -29,13 +32,22 @@ def auto(g: Graph, scorer: AutoScorer, given: Inputs) -> Names:
     if s.right is not None:
         parts.append(_at_mode(g, s.right, x))
     each = g.columns(*parts)
-    mean = g.clip(g.dot(each, s.weights[:, None]), 0.0, 1.0)
+    average = g.clip(g.dot(each, s.weights[:, None]), 0.0, 1.0)
+    mean = average if s.doubt is None else _doubted(g, s.doubt, average)
     cooling = sum(share * np.exp(-fit.temperature) for share, fit in zip(shares, s.fits, strict=True))
     variance = _log_odds_variance(g, s.spread, x, p, g.mul(x.logits, float(cooling)))
-    apart = g.sub(each, mean)
+    apart = g.sub(each, average)
     between = g.dot(g.mul(apart, apart), s.weights[:, None])
     spread = g.sqrt(g.add(g.through_logistic(mean, g.most(variance, 1e-30)), between))
     return mean, g.least(spread, g.widest_sd(mean))
+
+
+def _doubted(g: Graph, doubt: Doubt, p: str) -> str:
+    inside = g.clip(p, ODDS_EDGE, 1 - ODDS_EDGE)
+    m = g.sub(g.log(inside), g.log(g.sub(1.0, inside)))
+    features = g.columns(g.add(g.mul(m, 0.0), 1.0), m, g.most(g.sub(m, ODDS_BEND), 0.0))
+    variance = g.squares(g.dot(features, doubt.root))
+    return g.sigmoid(g.div(m, g.sqrt(g.add(g.mul(variance, np.pi / 8), 1.0))))
 
 
 def _latent(g: Graph, fit: Fit, x: Rows, kernel: str | None) -> str:
@@ -65,9 +77,8 @@ def _log_odds_variance(g: Graph, spread: Spread, x: Rows, p: str, cooled: str) -
     three = (cooled, x.near_b, x.near_z)
     by_prior = [g.mul(g.sub(at_predicted(g, x.hot, f), g.total(g.mul(others, f))), SPREAD) for f in three]
     parts = [g.mul(by_kernel, g.sqrt(rho2)), *by_prior]
-    parts += [g.add(g.mul(odds, 0.0), OFFSET), g.mul(odds, ODDS_SLOPE), g.mul(g.most(g.sub(odds, BEND), 0.0), BENT)]
-    unknown = parts[: len(spread.root) - spread.whiten.shape[1] + 1]  # by_kernel is one part of many columns
-    return g.add(g.squares(g.dot(g.columns(*unknown), spread.root)), g.mul(rho2, left))
+    parts += [g.add(g.mul(odds, 0.0), OFFSET), g.mul(odds, ODDS_SLOPE)]
+    return g.add(g.squares(g.dot(g.columns(*parts), spread.root)), g.mul(rho2, left))
 
 
 def _s(g: Graph, x: Rows) -> str:
