@@ -63,6 +63,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without prototypes": {"method": Changed(without_prototypes)},
     "without knowing whether it is at home": {"method": Changed(lambda p: replace(p, home=0.0))},
     "without the model's own confidence": {"method": Auto(with_own_confidence=False)},
+    "without doubt about the whole": {"method": Auto(with_doubt=False)},
     "one amplitude": {"method": Auto(amplitudes=(1.0,))},
     "design: random": {"design": "random"},
     "design: k-means": {"design": "kmeans"},

@@ -42,6 +42,7 @@ class Auto:
 
     amplitudes: tuple[float, ...] = AMPLITUDES
     with_own_confidence: bool = True
+    with_doubt: bool = True
 
     def begin(self, field: Field) -> AutoLearner:
         return AutoLearner(self, prepared(field))
@@ -173,6 +174,8 @@ class AutoLearner:
         e = self.preparation.embedding
         points = data.seen.places(e.dtype)
         (spread, doubt), right = self._spread(data, kernel, fits, weights), None
+        if not self.settings.with_doubt:
+            doubt = None
         if len(weights) > len(self.prior_weights):
             right = correctness.fitted(self.preparation, data.seen, self.answers)
         return Scorer(e, self.preparation.kernel, points, fits, weights, spread, right, doubt)
@@ -235,7 +238,7 @@ class AutoLearner:
 
     def _spread(
         self, data: Labelled, kernel: FloatArray, fits: tuple[Fit, ...], weights: FloatArray
-    ) -> tuple[Spread, Doubt]:
+    ) -> tuple[Spread, Doubt | None]:
         landmarks, whiten = self._landmarks
         shares = _shares(weights[: len(fits)])
         amplitude2 = float(shares @ np.square(self.settings.amplitudes))
