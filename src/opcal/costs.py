@@ -37,14 +37,18 @@ __all__ = [
     "Costs",
     "Decisions",
     "Measured",
+    "as_dict",
+    "class_list",
     "decisions",
     "from_dict",
     "load",
     "measured",
     "of_pool",
+    "read",
 ]
 
 KNOWN = ("u", "gain", "loss", "capacity", "actions", "classes")
+KNOWN_OF_MATRIX = ("act", "others", "capacity")
 KNOWN_OF_ACTION = ("gain", "cost", "accuracy", "capacity")
 
 
@@ -108,7 +112,8 @@ def _mean(values: FloatArray, possible: FloatArray | None, size: int, level: flo
 
 def of_pool(costs: CostMatrix | Costs | float, pool: Pool) -> CostMatrix:
     """The matrix of any kind of costs, checked against the pool's classes."""
-    k = pool.n_classes or int(pool.predicted.max()) + 1
+    listed = class_list(pool)
+    k = listed if isinstance(listed, int) else len(listed)
     if not isinstance(costs, CostMatrix):
         return CostMatrix.scalar(costs.u if isinstance(costs, Costs) else costs, k)
     if len(costs.act) != k:
@@ -118,15 +123,29 @@ def of_pool(costs: CostMatrix | Costs | float, pool: Pool) -> CostMatrix:
     return costs
 
 
+def class_list(pool: Pool) -> Sequence[str] | int:
+    """The classes that a file of costs speaks of: their names, or how many they are."""
+    if pool.classes is not None:
+        return pool.classes
+    return pool.n_classes or int(pool.predicted.max()) + 1
+
+
 def load(path: str | Path, classes: Sequence[str] | int) -> CostMatrix:
     """Costs from a .yaml, .yml or .json file; `classes` are the pool's, by name or number."""
+    return from_dict(read(path), classes, where=f"{path}: ")
+
+
+def read(path: str | Path) -> Any:
+    """What a file of costs says, as plain values that nobody has checked yet: for `from_dict`, or for a session."""
     path = Path(path)
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix.lower() == ".json" else _yaml(text)
     except ValueError as error:
         raise InvalidCosts(f"{path}: cannot be read as {path.suffix or 'YAML'}: {error}") from None
-    return from_dict(found, classes, where=f"{path}: ")
+    if found is None:
+        raise InvalidCosts(f"{path}: the file is empty: expected entries named {', '.join(KNOWN)}")
+    return found
 
 
 def _yaml(text: str) -> Any:
@@ -141,9 +160,15 @@ def _yaml(text: str) -> Any:
 
 
 def from_dict(given: Any, classes: Sequence[str] | int, where: str = "") -> CostMatrix:
-    """Costs from plain values, as in the file."""
+    """Costs from plain values: as in the file, or from `as_dict`."""
     reader = _Reader(where, tuple(str(i) for i in range(classes)) if isinstance(classes, int) else tuple(classes))
     return reader.costs(given)
+
+
+def as_dict(matrix: CostMatrix) -> dict[str, Any]:
+    """Plain values from which `from_dict` makes just this matrix; for costs that no file was the source of."""
+    others = {a.name: {"gain": a.gain.tolist(), "capacity": a.capacity} for a in matrix.others}
+    return {"act": matrix.act.tolist(), "others": others, "capacity": matrix.capacity}
 
 
 @dataclass(frozen=True)
@@ -156,6 +181,8 @@ class _Reader:
     def costs(self, given: Any) -> CostMatrix:
         if isinstance(given, Real) and not isinstance(given, bool):
             given = {"u": given}
+        if isinstance(given, Mapping) and "act" in given:
+            return self._matrix(given)
         self._mapping("the file", given, KNOWN)
         if "classes" in given and tuple(map(str, given["classes"] or ())) != self.classes:
             raise self._no("classes", given["classes"], f"the pool's, in its order: {_list(self.classes)}")
@@ -169,6 +196,32 @@ class _Reader:
         act[np.arange(k), np.arange(k)] = right
         others = self._actions(given.get("actions"), right, wrong)
         return CostMatrix(act, others, self._capacity("capacity", given.get("capacity")), self.classes)
+
+    def _matrix(self, given: Mapping[str, Any]) -> CostMatrix:
+        """What `as_dict` gave."""
+        self._mapping("the costs", given, KNOWN_OF_MATRIX)
+        others: Any = given.get("others")
+        self._mapping("others", others, None)
+        capacity = self._capacity("capacity", given.get("capacity"))
+        made = tuple(self._other(str(name), other) for name, other in others.items())
+        return CostMatrix(self._rows("act", given["act"]), made, capacity, self.classes)
+
+    def _other(self, name: str, given: Any) -> Action:
+        at = f"others.{name}"
+        self._mapping(at, given, ("gain", "capacity"))
+        return Action(
+            name, self._rows(f"{at}.gain", given.get("gain")), self._capacity(f"{at}.capacity", given.get("capacity"))
+        )
+
+    def _rows(self, at: str, given: Any) -> FloatArray:
+        k = len(self.classes)
+        try:
+            rows = np.array(given, np.float64)
+        except (TypeError, ValueError):
+            rows = np.empty(0)
+        if rows.shape != (k, k + 1):
+            raise self._no(at, given, f"gains of {k} classes, {k} rows of {k + 1} numbers")
+        return rows
 
     def _right(self, given: Any) -> FloatArray:
         if isinstance(given, Mapping):
@@ -231,11 +284,11 @@ class _Reader:
             raise self._no(at, given, "how many items at most, a whole number of 0 or more")
         return given
 
-    def _mapping(self, at: str, given: Any, known: tuple[str, ...]) -> None:
+    def _mapping(self, at: str, given: Any, known: tuple[str, ...] | None) -> None:
         if not isinstance(given, Mapping):
-            raise self._no(at, given, f"entries named {', '.join(known)}")
+            raise self._no(at, given, f"entries named {', '.join(known)}" if known else "names with their gains")
         for name in given:
-            if name not in known:
+            if known is not None and name not in known:
                 raise InvalidCosts(f"{self.where}{at} has an entry {name!r}: known are {', '.join(known)}")
 
     def _all_classes(self, at: str, given: Mapping[Any, Any], wanted: tuple[str, ...] | None = None) -> dict[str, Any]:

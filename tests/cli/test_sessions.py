@@ -80,6 +80,12 @@ def test_when_the_budget_is_met_ask_says_so(here):
         (("start", "nothing", "--out", "new"), 1, "nothing does not exist"),
         (("start", "pool", "--out", "new", "--budget", "0"), 2, "budget"),
         (("start", "pool", "--out", "new", "--method", "magic"), 1, "method is 'magic'"),
+        (("start", "pool", "--out", "new", "--costs", "-1"), 2, "costs"),
+        (("start", "pool", "--out", "new", "--costs", "none.yaml"), 2, "none.yaml"),
+        (("start", "pool", "--out", "new", "--costs", "short.yaml"), 1, "loss names cat: expected"),
+        (("start", "pool", "--out", "new", "--costs", "empty.json"), 1, "empty.json: cannot be read as .json"),
+        (("start", "pool", "--out", "new", "--costs", "empty.yaml"), 1, "empty.yaml: the file is empty"),
+        (("start", "pool", "--out", "new", "--costs", "list.yaml"), 1, "u is [1]"),
         (("start", "pool", "--out", "new", "--db", "mysql://x/y"), 1, "is no database of a session"),
         (("start", "pool", "--out", "new", "--db", "postgresql://127.0.0.1:1/none"), 1, "connection"),
         (("undo", "ward"), 1, "nothing to take back"),
@@ -90,6 +96,8 @@ def test_when_the_budget_is_met_ask_says_so(here):
     ],
 )
 def test_mistakes_are_told_with_what_to_do_and_an_exit_code(here, arguments, code, says):
+    for name, text in {"short.yaml": "loss: {cat: 9}", "empty.json": "", "empty.yaml": "", "list.yaml": "[1]"}.items():
+        (here / name).write_text(text)
     done = run(*arguments)
     assert (done.exit_code, says in done.output) == (code, True), done.output
     assert not (here / "new").exists()

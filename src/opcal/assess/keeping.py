@@ -14,7 +14,7 @@ from opcal.assess.promises import ErrorPromise, promised
 from opcal.assess.region import Region
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.certificate import Broken, Looks
-from opcal.core.costs import Costs
+from opcal.costs import class_list, from_dict
 from opcal.errors import ArtifactError, IncompatiblePool
 
 VERSION = 1
@@ -66,7 +66,7 @@ def load(cal: OperationalCalibrator, path: str | Path) -> tuple[Region, dict[str
             "not pass to a pool that grew; make a new region"
         )
     options = dict(about["options"])
-    promise = promised(cal, **_parsed(options))
+    promise = promised(cal, **_parsed(cal, options))
     if isinstance(promise, ErrorPromise):
         promise.wrong = arrays["wrong"]
     promise.looks.update({float(cut): _looks(plain) for cut, plain in about["looks"].items()})
@@ -75,10 +75,11 @@ def load(cal: OperationalCalibrator, path: str | Path) -> tuple[Region, dict[str
     return found, options
 
 
-def _parsed(options: dict[str, Any]) -> dict[str, Any]:
+def _parsed(cal: OperationalCalibrator, options: dict[str, Any]) -> dict[str, Any]:
     known = {name: options.get(name) for name in ("error", "recall", "of", "gain", "costs")}
     costs = known["costs"]
-    return known | {"about": options.get("about", "pool"), "costs": None if costs is None else Costs(float(costs))}
+    made = from_dict(costs, class_list(cal.pool_)) if isinstance(costs, dict) else costs
+    return known | {"about": options.get("about", "pool"), "costs": made}
 
 
 def _plain(looks: Looks) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from opcal.pool import Pool
 
 if TYPE_CHECKING:
     from opcal.calibrator import OperationalCalibrator
+    from opcal.core.cost_matrix import CostMatrix
     from opcal.core.costs import Costs
 
 USUAL = 60
@@ -150,7 +151,7 @@ def region(
     recall: float | None = None,
     of: str | int | None = None,
     gain: float | None = None,
-    costs: Costs | float | None = None,
+    costs: CostMatrix | Costs | float | None = None,
     about: str = "pool",
     labels: int | None = None,
 ) -> Region:

@@ -26,7 +26,10 @@ against_option = click.option(
     help="Pool of another model on the same items (same ids); may be given several times.",
 )
 costs_option = click.option(
-    "--costs", "costs_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Costs, YAML or JSON."
+    "--costs",
+    "costs_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Costs, YAML or JSON. [default: the session's]",
 )
 level_option = click.option(
     "--level", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True, help="Confidence of the intervals."
@@ -67,7 +70,8 @@ def command(
 ) -> None:
     """How accurate the model is here, with an interval, and how good its confidence is. Asks for nothing.
 
-    With --against, which of the models is better, from the same labels. With --costs, what to do with the items.
+    With --against, which of the models is better, from the same labels. With --costs, or costs that the session was
+    started with, what to do with the items.
 
     \b
     Example:  opcal assess ward3 --required 0.85 --by predicted
@@ -77,7 +81,7 @@ def command(
         raise click.UsageError("--differing goes with --against POOL")
     with working("assessing"), opened(session) as found:
         cal = found.calibrator()
-        matrix = read_costs(costs_file, cal.pool_)
+        given = read_costs(costs_file, cal.pool_) or cal.costs
         a = assess.accuracy(cal, level=level, interval=interval, required=required)
         facts: dict[str, Any] = {"accuracy": a.as_dict() | {"labels_for": {f"{points:g}": a.labels_for(points)}}}
         facts["by"] = {name: {key: vars(g) for key, g in a.by(name).items()} for name in by}
@@ -87,8 +91,8 @@ def command(
         if against:
             facts["against"], told = _against(found, cal, against, level, differing)
             lines += told
-        if matrix is not None:
-            facts["decisions"], told = _decisions(matrix, cal, a)
+        if given is not None:
+            facts["decisions"], told = _decisions(costs.of_pool(given, cal.pool_), cal, a)
             lines += told
     click.echo(json.dumps(facts) if as_json else "\n".join(lines))
 
@@ -97,8 +101,7 @@ def read_costs(file: Path | None, pool: Pool) -> CostMatrix | None:
     """The matrix in a file, for this pool's classes."""
     if file is None:
         return None
-    known = pool.classes if pool.classes is not None else pool.n_classes or int(pool.predicted.max()) + 1
-    return costs.load(file, known)
+    return costs.load(file, costs.class_list(pool))
 
 
 def _plan(a: assess.Accuracy, points: float) -> str:

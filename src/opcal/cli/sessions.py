@@ -42,12 +42,28 @@ def opened(where: str) -> Session:
     return found
 
 
+def _costs(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    """A number, or what a file of costs says."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        from opcal import costs
+
+        return costs.read(os.fsdecode(click.Path(exists=True, dir_okay=False).convert(value, param, ctx)))
+    return click.FloatRange(min=0).convert(number, param, ctx)
+
+
 @click.command("start")
 @click.argument("pool", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the new session.")
 @click.option("--budget", type=click.IntRange(min=1), help="How many answers may be asked for in all.")
 @click.option(
-    "--costs", type=click.FloatRange(min=0), help="Loss of acting on a wrong prediction; a right one gains 1."
+    "--costs",
+    metavar="U|FILE",
+    callback=_costs,
+    help="Loss of acting on a wrong prediction, where a right one gains 1; or a file of costs, YAML or JSON.",
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), default=0.9, show_default=True, help="Where you would act.")
 @click.option("--db", help="postgresql://… instead of an SQLite file in the folder.")
@@ -64,7 +80,7 @@ def start(pool: Path, out: Path, as_json: bool, **options: Any) -> None:
     """Start a labelling session on a pool: everything that is needed later lies in the new folder.
 
     \b
-    Example:  opcal start pool --out ward3 --budget 60
+    Example:  opcal start pool --out ward3 --budget 60 --costs costs.yaml
     """
     if options["overlap"] < 2:
         del options["overlap_share"]

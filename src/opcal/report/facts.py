@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -220,7 +221,10 @@ def _assumptions(cal: OperationalCalibrator, source: Source) -> list[str]:
 
 def _settings(cal: OperationalCalibrator, source: Source) -> dict[str, str]:
     settings = dict(source.settings or {}) or cal.get_params()
-    return {name: str(value) for name, value in settings.items()}
+    return {
+        name: json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
+        for name, value in settings.items()
+    }
 
 
 def _provenance(cal: OperationalCalibrator) -> dict[str, Any]:

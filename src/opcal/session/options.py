@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from opcal import costs as cost
 from opcal.calibrator import OperationalCalibrator
+from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
-from opcal.errors import UnknownOption
+from opcal.errors import InvalidCosts, UnknownOption
 from opcal.methods import design_named, method_named
+from opcal.pool import Pool
 from opcal.session.values import Settings
 
+Given = float | Costs | CostMatrix | Mapping[str, Any] | None
+"""Costs as `Session.start` takes them."""
 
-def settings_of(*, costs: float | Costs | None, overlap: float, blind: str, **more: Any) -> Settings:
+
+def settings_of(*, costs: Given, overlap: float, blind: str, **more: Any) -> Settings:
     """Settings from what `Session.start` was given."""
     opinions = 2
     if overlap >= 2:
@@ -24,12 +31,43 @@ def settings_of(*, costs: float | Costs | None, overlap: float, blind: str, **mo
     unknown = set(known) - set(Settings.__dataclass_fields__)
     if unknown:
         raise UnknownOption(f"a session has no setting {sorted(unknown)[0]!r}")
-    return Settings(costs=costs.u if isinstance(costs, Costs) else costs, overlap=overlap, blind=blind, **known)
+    return Settings(costs=_kept(costs), overlap=overlap, blind=blind, **known)
 
 
-def refuse_unusable(settings: Settings) -> None:
+def _kept(costs: Given) -> float | dict[str, Any] | None:
+    """Costs as they are stored: a number as a number, all else as plain values."""
+    if isinstance(costs, CostMatrix):
+        return cost.as_dict(costs)
+    if isinstance(costs, Mapping):
+        kept: dict[str, Any] = _plain(costs)
+        return kept
+    return costs.u if isinstance(costs, Costs) else costs
+
+
+def _plain(value: Any) -> Any:
+    """Names as text, as JSON has them: YAML reads a class named 1 as a number."""
+    return {str(name): _plain(v) for name, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def costs_of(settings: Settings) -> float | CostMatrix | None:
+    """A session's costs as the calibrator, the report and the page take them."""
+    if not isinstance(settings.costs, dict):
+        return settings.costs
+    classes = settings.classes or settings.n_classes
+    if classes is None:
+        raise InvalidCosts(
+            "the pool does not say which classes there are, so that costs cannot be told apart by class: pass the loss "
+            "of a wrong prediction as a number, or make the pool with classes=[...]"
+        )
+    return cost.from_dict(settings.costs, classes, where="costs: ")
+
+
+def refuse_unusable(settings: Settings, pool: Pool) -> None:
     """Refuse settings that the calibrator would refuse, before anything is written."""
-    made = OperationalCalibrator(threshold=settings.threshold, costs=settings.costs)
+    costs = costs_of(settings)
+    if isinstance(costs, CostMatrix):
+        cost.of_pool(costs, pool)
+    made = OperationalCalibrator(threshold=settings.threshold, costs=costs)
     for name in ("method", "design"):
         if not isinstance(getattr(settings, name), str):
             raise UnknownOption(f'{name} is an object: a session stores names, such as {name}="auto"')

@@ -12,6 +12,7 @@ import numpy as np
 from opcal.calibrator import OperationalCalibrator
 from opcal.core.method import WRONG
 from opcal.pool import Pool
+from opcal.session.options import costs_of
 from opcal.session.snapshots import Snapshot
 from opcal.session.standing import Settled
 from opcal.session.values import Settings
@@ -47,7 +48,7 @@ class Replay:
         """Begun on the first items, then extended part by part with the audit where it had come to."""
         s = self._settings
         made = OperationalCalibrator(
-            s.method, s.design, threshold=s.threshold, costs=s.costs, audit=s.audit, random_state=s.seed
+            s.method, s.design, threshold=s.threshold, costs=costs_of(s), audit=s.audit, random_state=s.seed
         )
         n = len(pool) - sum(added for added, _ in parts)
         made.begin(first(pool, n), s.budget)

@@ -12,18 +12,16 @@ from typing import Any, Self
 from sqlalchemy import URL
 
 from opcal.calibrator import OperationalCalibrator
-from opcal.core.costs import Costs
 from opcal.core.method import IntArray
 from opcal.errors import InvalidInput, PoolError
 from opcal.pool import Pool
-from opcal.session import beginning, clock, leases, log, reading
+from opcal.session import beginning, clock, leases, log, options, reading
 from opcal.session.answering import Desk
 from opcal.session.asking import Asker, resume
 from opcal.session.backup import backup
 from opcal.session.database import Database
 from opcal.session.folder import Place
 from opcal.session.opinions import Agreement, agreement
-from opcal.session.options import refuse_unusable, settings_of
 from opcal.session.replay import Replay, digest
 from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Question, Standing
@@ -67,7 +65,7 @@ class Session:
         out: str | Path,
         *,
         budget: int | None = None,
-        costs: float | Costs | None = None,
+        costs: options.Given = None,
         threshold: float = 0.9,
         db: str | None = None,
         seed: int = 0,
@@ -82,16 +80,18 @@ class Session:
 
         `db` is a postgresql:// URL; without it the database is an SQLite file in the folder. `overlap` in [0, 1] is
         the share of items that get a second opinion; 2 or more is the number of opinions on a quarter of the items.
+        `costs`: the loss of acting on a wrong prediction, or what a file of `opcal.costs` says (`opcal.costs.read`).
         `blind`: where annotators do not see the prediction, on the "audit" slice, on "all" items or on "none".
         Further settings are those of `Settings` (opinions, disputes, lease_seconds, ahead).
         Returns when the first questions are in the queue.
         """
-        settings = settings_of(
+        of = pool if isinstance(pool, Pool) else Pool.open(pool)
+        more |= {"classes": of.classes, "n_classes": of.n_classes}
+        settings = options.settings_of(
             budget=budget, costs=costs, threshold=threshold, seed=seed, overlap=overlap, blind=blind,
             method=method, design=design, audit=audit, **more,
         )  # fmt: skip
-        of = pool if isinstance(pool, Pool) else Pool.open(pool)
-        refuse_unusable(settings)
+        options.refuse_unusable(settings, of)
         beginning.begin(of, Path(out), settings, db)
         session = cls.open(out) if db is None else cls._opened(db, Path(out))
         session.refill()

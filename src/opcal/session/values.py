@@ -16,7 +16,8 @@ class Settings:
 
     name: str
     budget: int | None = None
-    costs: float | None = None
+    costs: float | dict[str, Any] | None = None
+    """The loss u of acting on a wrong prediction, or what a file of `opcal.costs` says, word for word."""
     threshold: float = 0.9
     method: str = "auto"
     design: str = "auto"

@@ -7,9 +7,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
 from opcal.pool import Pool
 from opcal.session import Receipt, Session, Settings, Task
+from opcal.session.options import costs_of
 from opcal.session.values import Said
 from opcal.session.wording import said
 from opcal.web.labelling.media import text_of, what_it_is
@@ -83,7 +85,10 @@ def myself(session: Session, caller: Caller) -> dict[str, Any]:
 
 def threshold(settings: Settings) -> float:
     """The confidence from which one would act."""
-    return settings.threshold if settings.costs is None else Costs(settings.costs).threshold
+    costs = costs_of(settings)
+    if costs is None:
+        return settings.threshold
+    return costs.threshold if isinstance(costs, CostMatrix) else Costs(costs).threshold
 
 
 def receipt(receipt: Receipt) -> dict[str, Any]:

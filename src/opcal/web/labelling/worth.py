@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from opcal import costs
 from opcal.assess import Accuracy, accuracy
 from opcal.assess.crossfit import audit_rows, confidence_from
 from opcal.calibrator import OperationalCalibrator
+from opcal.core.cost_matrix import CostMatrix
 from opcal.core.method import FloatArray
 from opcal.errors import NotEnoughLabels
 from opcal.report.curves import reliability
@@ -45,7 +47,7 @@ class Worth:
             "audited": len(audit_rows(cal)),
             "reliability": _reliability(found),
             "efficiency": self._curve(cal, confidence, labels),
-            "threshold": cal.threshold_,
+            "threshold": None if isinstance(cal.costs, CostMatrix) else cal.threshold_,
         }
 
     def _curve(self, cal: OperationalCalibrator, confidence: FloatArray, labels: int) -> list[dict[str, float]]:
@@ -53,10 +55,10 @@ class Worth:
         if len(self._points) < min(labels, 2):
             for n in sorted({round(labels * j / POINTS) for j in range(1, POINTS)} - {0, labels}):
                 earlier = confidence_from(cal, np.arange(n), cal.pool_.outputs)
-                self._points[n] = _sure(earlier, cal.threshold_)
-        self._points[0] = _sure(cal.pool_.confidence, cal.threshold_)
+                self._points[n] = _sure(cal, earlier)
+        self._points[0] = _sure(cal, cal.pool_.confidence)
         if labels:
-            self._points[labels] = _sure(confidence, cal.threshold_)
+            self._points[labels] = _sure(cal, confidence)
         return [{"labels": n, **self._points[n]} for n in sorted(self._points)]
 
 
@@ -92,7 +94,10 @@ def _reliability(a: Accuracy | None) -> dict[str, Any] | None:
     return reliability(a.crossfit, a.pool.confidence[a.crossfit.audit])
 
 
-def _sure(confidence: FloatArray, threshold: float) -> dict[str, float]:
+def _sure(cal: OperationalCalibrator, confidence: FloatArray) -> dict[str, float]:
     """The share of items that one would act on, and the share that one would then act on wrongly, as expected."""
-    sure = confidence >= threshold
+    if isinstance(cal.costs, CostMatrix):
+        sure = costs.decisions(cal.costs, cal.pool_, confidence).action == 0
+    else:
+        sure = confidence >= cal.threshold_
     return {"sure": float(sure.mean()), "wrong": float((1 - confidence)[sure].sum() / len(confidence))}

@@ -35,10 +35,10 @@ export function reliability(data) {
 }
 
 /** The share that one would act on, and the share expected to be wrong, as labels grow. */
-export function efficiency(points, budget, threshold) {
+export function efficiency(points, budget, title) {
   const most = Math.max(budget ?? 0, ...points.map((p) => p.labels), 1);
   const toX = (v) => PAD.left + (v / most) * inner.w, toY = (v) => PAD.top + (1 - v) * inner.h;
-  const made = frame(say("efficiency_desc", { threshold }), [[0, "0"], [most, String(most)]], [[0, "0"], [0.5, "50 %"], [1, "100 %"]], say("labels_axis"), toX, toY);
+  const made = frame(title, [[0, "0"], [most, String(most)]], [[0, "0"], [0.5, "50 %"], [1, "100 %"]], say("labels_axis"), toX, toY);
   for (const [kind, value] of [["sure", "sure"], ["wrong", "wrong"]]) {
     const at = points.map((p) => [toX(p.labels), toY(p[value])]);
     const [x, y] = at[at.length - 1];

@@ -50,8 +50,8 @@ function figures(panel) {
     scale(measured, expected, claimed),
     h("p", { class: "keys" }, measured && legend("measured", say("measured"), percent(measured.estimate)), expected !== null && legend("expected", say("expected"), percent(expected)), legend("claimed", say("claimed"), percent(claimed))),
     measured && h("p", { class: "plainly" }, sentence(measured, claimed), " ", h("span", {}, ahead(measured))))];
-  shown.push(h("section", { class: "figure" }, h("h3", {}, say("efficiency")), efficiency(panel.efficiency, panel.budget, percent(threshold)),
-    h("p", { class: "keys" }, legend("sure", say("sure_of", { threshold: percent(threshold) }), percent(last(panel).sure)), legend("wrong", say("sure_wrong"), percent(last(panel).wrong, 1)))));
+  shown.push(h("section", { class: "figure" }, h("h3", {}, say("efficiency")), efficiency(panel.efficiency, panel.budget, threshold === null ? say("efficiency_costs") : say("efficiency_desc", { threshold: percent(threshold) })),
+    h("p", { class: "keys" }, legend("sure", threshold === null ? say("sure_by_costs") : say("sure_of", { threshold: percent(threshold) }), percent(last(panel).sure)), legend("wrong", say("sure_wrong"), percent(last(panel).wrong, 1)))));
   shown.push(h("section", { class: "figure" }, h("h3", {}, say("reliability")),
     panel.reliability ? [reliability(panel.reliability), h("p", { class: "keys" }, legend("before", say("before"), ""), legend("after", say("after"), ""))]
       : h("p", { class: "quiet" }, say("reliability_wait", { n: panel.audited }))));
