@@ -22,6 +22,8 @@ class AuditWalk:
         self.parts = parts or (len(permutation),)
         """Sizes of the pool's parts in the order they came: items 0 to n₀ − 1, then n₀ to n₀ + n₁ − 1, ..."""
         self.walked = 0
+        self._own: set[int] = set()
+        """Items that are known to be drawn only because the walk passed them."""
 
     def afresh(self) -> AuditWalk:
         return AuditWalk(self.permutation, self.share, self.parts)
@@ -41,7 +43,7 @@ class AuditWalk:
         part_of = np.repeat(np.arange(len(parts)), [len(part) for part in ahead])
         merged = np.concatenate(ahead)[np.lexsort((part_of, np.concatenate(ranks)))]
         walk = AuditWalk(np.concatenate([self.permutation[: self.walked], merged]).astype(np.intp), self.share, parts)
-        walk.walked = self.walked
+        walk.walked, walk._own = self.walked, set(self._own)
         return walk
 
     def inclusion(self, positions: IntArray) -> FloatArray:
@@ -54,11 +56,15 @@ class AuditWalk:
         return found
 
     def uneven(self) -> IntArray:
-        """Items walked that must be left out, so that the others are one uniform sample of all parts together."""
+        """Items walked that must be left out, so that the others are one uniform sample of all parts together.
+
+        What was told to be drawn uniformly from the whole pool, by another session, stays.
+        """
         passed = self._by_part(self.permutation[: self.walked])
         share = min(len(walked) / n for walked, n in zip(passed, self.parts, strict=True))
         ends = [int(share * n + 1e-9) for n in self.parts]
-        return np.concatenate([walked[end:] for walked, end in zip(passed, ends, strict=True)])
+        ahead = np.concatenate([walked[end:] for walked, end in zip(passed, ends, strict=True)])
+        return ahead[np.isin(ahead, list(self._own))]
 
     def _part_of(self, positions: IntArray) -> IntArray:
         return np.searchsorted(np.cumsum(self.parts), positions, side="right").astype(np.intp)
@@ -89,7 +95,9 @@ class AuditWalk:
 
     def go_on(self, to: int, drawn: BoolArray) -> None:
         """Mark in `drawn` [N] all that the walk passes."""
-        drawn[self.permutation[self.walked : to]] = True
+        passed = self.permutation[self.walked : to]
+        self._own.update(passed[~drawn[passed]].tolist())
+        drawn[passed] = True
         self.walked = to
 
     def weave(self, chosen: list[int], audit: list[int], asked: int) -> list[int]:

@@ -227,13 +227,19 @@ class OperationalCalibrator(Params):
         return self._book.answers
 
     @property
+    def left_out_(self) -> IntArray:
+        """Positions that the audit drew and that `audit_` leaves out until all parts of the pool are drawn alike."""
+        self._begun()
+        return self._walk.uneven() if len(self._walk.parts) > 1 else np.empty(0, dtype=np.intp)
+
+    @property
     def audit_(self) -> BoolArray:
         """Which of `answers_` were drawn uniformly at random from the whole pool."""
         self._begun()
         drawn = self._book.drawn
         if len(self._walk.parts) > 1:
             drawn = drawn.copy()
-            drawn[self._walk.uneven()] = False
+            drawn[self.left_out_] = False
         marked: BoolArray = drawn[self._book.answers.positions]
         return marked
 

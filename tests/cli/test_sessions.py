@@ -119,7 +119,7 @@ def test_labels_go_out_and_into_another_session(here):
     assert told("import-labels", "again", "a.parquet") == {"stored": 2}
     first, second = (run("export-labels", where).output for where in ("ward", "again"))
     assert first == second
-    assert first.splitlines()[0] == "annotator,item,answer,purpose,inclusion,time,id,note"
+    assert first.splitlines()[0] == "annotator,item,answer,purpose,inclusion,uniform,time,id,note"
 
 
 def test_ties_are_listed_and_decided(here):

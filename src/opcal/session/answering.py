@@ -119,7 +119,8 @@ def _entry(standing: Standing, answer: Ready, filled: dict[int, int]) -> log.Ent
         earlier, more = before.get(answer.annotator), filled.get(answer.position, 0)
         data["counted"] = question.missing > more if earlier is None else earlier.counted
         filled[answer.position] = more + (earlier is None)
-    optional = {"given": answer.given.at, "drawn": answer.given.drawn, "predicted": answer.predicted}
+    told = answer.given
+    optional = {"given": told.at, "drawn": told.drawn, "inclusion": told.inclusion, "predicted": answer.predicted}
     data |= {name: value for name, value in optional.items() if value is not None}
     kind = "decide" if answer.given.arbiter else "skip" if answer.label is None else "answer"
     return log.Entry(kind, answer.id, answer.annotator, answer.given.item, answer.position, answer.label, data)

@@ -46,6 +46,7 @@ def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, A
     with store.standing() as standing:
         voices = standing.everything()
         purposes = [_purpose(standing, voice) for voice in voices]
+        uniform = _uniform(voices, purposes, set(calibrator.left_out_.tolist()))
     shares = calibrator.inclusion([v.position for v in voices]).tolist()
     return [
         {
@@ -53,12 +54,29 @@ def answers(store: Store, calibrator: OperationalCalibrator) -> list[dict[str, A
             "item": voice.item,
             "answer": said(voice.label, store.settings),
             "purpose": purpose,
-            "inclusion": share if purpose == "audit" and share else 1.0 if purpose == "chosen" else None,
+            "inclusion": _share(purpose, share, voice),
+            "uniform": even,
             "time": voice.at,
             "id": voice.id,
             "note": notes.get(voice.seq),
         }
-        for voice, purpose, share in zip(voices, purposes, shares, strict=True)
+        for voice, purpose, share, even in zip(voices, purposes, shares, uniform, strict=True)
+    ]
+
+
+def _share(purpose: str, share: float, voice: Voice) -> float | None:
+    """Of an item that was drawn twice, by another session and by this one, the greater."""
+    if purpose == "audit":
+        return max(share, voice.inclusion or 0.0) or None
+    return 1.0 if purpose == "chosen" else None
+
+
+def _uniform(voices: list[Voice], purposes: list[str], left_out: set[int]) -> list[bool]:
+    """Which answers are of the one uniform sample of the whole pool, that another session may take for one."""
+    elsewhere = {v.position for v in voices if v.drawn}
+    return [
+        purpose == "audit" and (voice.position in elsewhere or voice.position not in left_out)
+        for voice, purpose in zip(voices, purposes, strict=True)
     ]
 
 

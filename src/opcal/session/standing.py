@@ -56,6 +56,7 @@ class Voice:
     label: int | None
     at: str
     drawn: bool | None = None
+    inclusion: float | None = None
     predicted: int | None = None
     counted: bool = False
     arbiter: bool = False
@@ -256,6 +257,7 @@ class Standing:
             event.label,
             data.get("given", event.at),
             data.get("drawn"),
+            data.get("inclusion"),
             data.get("predicted"),
             bool(data.get("counted")),
         )

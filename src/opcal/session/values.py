@@ -102,6 +102,8 @@ class Given:
     annotator: str | None = None
     drawn: bool | None = None
     """Imported answers: was the item drawn uniformly at random from the whole pool?"""
+    inclusion: float | None = None
+    """Imported answers: with what probability it was drawn."""
     at: str | None = None
     """Imported answers: when it was given."""
     arbiter: bool = False

@@ -59,7 +59,7 @@ def _content(given: Given) -> tuple[object, ...]:
 
 
 def _given(row: Row, session: Session, annotator: str) -> Given:
-    item, answer, purpose = _first(row, "item", "item_id"), _first(row, "answer", "label"), _first(row, "purpose")
+    item, answer, purpose = _item(row, session), _first(row, "answer", "label"), _first(row, "purpose")
     if item is None:
         raise InvalidInput("no item: expected its id in the column item")
     if answer is None:
@@ -67,16 +67,43 @@ def _given(row: Row, session: Session, annotator: str) -> Given:
     said = meaning(answer, session.settings)
     if not session.knows(item):
         raise UnknownItem(f"no item has the id {item!r}")
+    drawn = None if purpose is None else purpose == "audit" and _uniform(row)
     return Given(
         item,
         annotator=_first(row, "annotator") or annotator,
-        drawn=None if purpose is None else purpose == "audit",
+        drawn=drawn,
+        inclusion=_share(row) if drawn else None,
         at=_first(row, "time"),
         id=_first(row, "id"),
         note=_first(row, "note"),
         arbiter=purpose == "arbiter",
         **said,
     )
+
+
+def _item(row: Row, session: Session) -> str | None:
+    """As it stands where an item is called so, spaces at its ends included; else without them."""
+    whole = next((str(row[name]) for name in ("item", "item_id") if row.get(name) is not None), None)
+    return whole if whole is not None and whole.strip() and session.knows(whole) else _first(row, "item", "item_id")
+
+
+def _uniform(row: Row) -> bool:
+    """Whether a random draw is of one uniform sample of the whole pool; a file that does not say means so."""
+    told = (_first(row, "uniform") or "true").lower()
+    if told not in ("true", "false"):
+        raise InvalidInput(f"uniform is {told!r}: expected true or false")
+    return told == "true"
+
+
+def _share(row: Row) -> float | None:
+    told = _first(row, "inclusion")
+    try:
+        share = None if told is None else float(told)
+    except ValueError:
+        share = -1.0
+    if share is not None and not 0 <= share <= 1:
+        raise InvalidInput(f"inclusion is {told!r}: expected a probability in [0, 1]")
+    return share
 
 
 def _first(row: Row, *names: str) -> str | None:
@@ -115,7 +142,7 @@ def _csv(file: Path) -> Lines:
 
 
 def _jsonl(file: Path) -> Lines:
-    for number, line in enumerate(file.read_text(encoding="utf-8-sig").splitlines(), 1):
+    for number, line in enumerate(file.read_text(encoding="utf-8-sig").split("\n"), 1):
         if not line.strip():
             continue
         try:

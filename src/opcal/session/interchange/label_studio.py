@@ -40,7 +40,7 @@ def annotated(rows: list[dict[str, Any]], settings: Settings) -> list[dict[str, 
                 "created_at": row["time"],
                 "was_cancelled": skipped,
                 "result": [] if skipped else [_choice(row["answer"])],
-                "meta": {"purpose": row["purpose"], "inclusion": row["inclusion"]},
+                "meta": {name: row[name] for name in ("purpose", "inclusion", "uniform")},
             }
         )
     return list(found.values())
@@ -69,7 +69,7 @@ def _annotation(task: dict[str, Any], annotation: dict[str, Any]) -> dict[str, A
         "annotator": _who(annotation.get("completed_by")),
         "time": annotation.get("created_at"),
         "id": _id(annotation),
-        "purpose": meta.get("purpose"),
+        **{name: meta.get(name) for name in ("purpose", "inclusion", "uniform")},
     }
 
 

@@ -15,8 +15,9 @@ from opcal.errors import InvalidInput
 from opcal.session.interchange import label_studio
 from opcal.session.values import Settings
 
-COLUMNS = ("annotator", "item", "answer", "purpose", "inclusion", "time", "id", "note")
-SCHEMA = pa.schema([(name, pa.float64() if name == "inclusion" else pa.string()) for name in COLUMNS])
+COLUMNS = ("annotator", "item", "answer", "purpose", "inclusion", "uniform", "time", "id", "note")
+TYPES = {"inclusion": pa.float64(), "uniform": pa.bool_()}
+SCHEMA = pa.schema([(name, TYPES.get(name, pa.string())) for name in COLUMNS])
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
 
 
