@@ -89,6 +89,28 @@ def test_differences_by_group_add_up_to_the_pool():
     assert sum(d.differ for d in by.values()) == (other.predicted != POOL.predicted).sum()
 
 
+def test_the_winner_of_a_group_is_the_model_that_is_better_there_and_is_named_from_ten_labels_on():
+    """One model mends what the first has wrong in class 0 and spoils what it has right in class 1."""
+    h = CASE.logits.copy()
+    mend = np.flatnonzero((POOL.predicted == 0) & (POOL.predicted != TRUTH))
+    spoil = np.flatnonzero((POOL.predicted == 1) & (POOL.predicted == TRUTH))
+    h[mend, TRUTH[mend]] += 40
+    h[spoil, 2] += 40
+    other = {"new": opcal.Pool.from_arrays(CASE.features, h, ids=IDS), "same": POOL}
+    found = compare(calibrated(300), other)
+    duels = found.winners("predicted")
+    assert {name: duel.winner for name, duel in duels.items()} == {"0": "new", "1": "this model", "2": None, "3": None}
+    assert "new is better" in str(duels["0"])
+    assert str(duels["2"]) == "they predict the same"
+    assert duels["0"].as_dict()["difference"]["new"]["differ"] == len(mend)
+    few = compare(calibrated(20), other).winners("predicted")
+    assert not few["0"].enough
+    assert few["0"].winner is None
+    assert str(few["0"]).startswith("not enough: ")
+    clusters = found.winners("cluster")
+    assert sum(d.difference["new"].differ for d in clusters.values()) == len(mend) + len(spoil)
+
+
 def test_answers_without_their_class_are_refused_where_they_matter():
     cal = opcal.OperationalCalibrator(audit=1.0).begin(POOL)
     i = cal.ask(60)

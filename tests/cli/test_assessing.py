@@ -54,6 +54,17 @@ def test_another_model_is_compared_and_items_to_label_are_named(ward):
     again = json.loads(run("assess", ward, "--against", ward.parent / "other", "--json").output)
     assert again["against"]["to_label"] == []
     assert run("assess", ward, "--differing", "4").exit_code == 2
+    by = again["against"]["by"]
+    assert set(by) == {"predicted", "cluster"}
+    differ = again["against"]["difference"]["other"]["differ"]
+    assert all(sum(d["difference"]["other"]["differ"] for d in groups.values()) == differ for groups in by.values())
+    text = run("assess", ward, "--against", ward.parent / "other").output
+    assert "Which is better, by this model's prediction:\n" in text
+    assert "Which is better, by cluster:\n" in text
+    told = {
+        name: duel for name, duel in by["predicted"].items() if duel["enough"] and duel["difference"]["other"]["differ"]
+    }
+    assert all(f"  {name:<18} other " in text for name in told)
 
 
 def test_costs_from_a_file_give_thresholds_and_their_mistakes_are_named(ward, tmp_path):

@@ -21,6 +21,47 @@ from opcal.pool import Pool, names
 
 FIRST = "this model"
 MINIMUM = 10
+"""Labelled items on which two models differ, from which a winner within a group is named."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The candidates within one group of items."""
+
+    difference: dict[str, Difference]
+    """Of each other candidate, minus that of the first."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are labels enough to compare every candidate with the first."""
+        return all(d.labels >= min(MINIMUM, d.differ) for d in self.difference.values())
+
+    @property
+    def winner(self) -> str | None:
+        """The best candidate here; None where these labels do not tell."""
+        return _winner({n: d for n, d in self.difference.items() if d.differ}) if self.enough else None
+
+    def __str__(self) -> str:
+        differing = {name: d for name, d in self.difference.items() if d.differ}
+        if not differing:
+            return "they predict the same"
+        if not self.enough:
+            told = ", ".join(f"{d.labels} of {d.differ:,}" for d in differing.values())
+            return f"not enough: {told} items on which they differ are labelled"
+        told = "; ".join(f"{name} {d.value:+.1%} ({d.lower:+.1%} to {d.upper:+.1%})" for name, d in differing.items())
+        return f"{told}: " + (f"{self.winner} is better" if self.winner else "undecided")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every figure, as plain values."""
+        told = {name: asdict(d) for name, d in self.difference.items()}
+        return {"winner": self.winner, "enough": self.enough, "difference": told}
+
+
+def _winner(difference: Mapping[str, Difference]) -> str | None:
+    better = {name: d.value for name, d in difference.items() if d.winner == "b"}
+    if better:
+        return max(better, key=lambda name: better[name])
+    return FIRST if difference and all(d.winner == "a" for d in difference.values()) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +82,7 @@ class Comparison:
     @property
     def winner(self) -> str | None:
         """The candidate that is surely better than the first, and by most; the first if surely better than all."""
-        better = {name: d.value for name, d in self.difference.items() if d.winner == "b"}
-        if better:
-            return max(better, key=lambda name: better[name])
-        return FIRST if all(d.winner == "a" for d in self.difference.values()) else None
+        return _winner(self.difference)
 
     def by(self, groups: str | ArrayLike) -> dict[str, dict[str, Difference]]:
         """The differences within groups ("predicted" class of the first model, "cluster", a column), by candidate."""
@@ -58,6 +96,12 @@ class Comparison:
             for name, pool in self.pools.items()
             if name != FIRST
         }
+
+    def winners(self, groups: str | ArrayLike) -> dict[str, Duel]:
+        """The winner within each group, as `by` has them; none is named from fewer than ten labels of a group."""
+        by = self.by(groups)
+        names = next(iter(by.values()))
+        return {group: Duel({name: of[group] for name, of in by.items()}) for group in names}
 
     @property
     def sentence(self) -> str:

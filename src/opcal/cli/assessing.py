@@ -12,6 +12,7 @@ import numpy as np
 
 from opcal import assess, costs
 from opcal.assess.groups import Group
+from opcal.assess.models import FIRST, Duel
 from opcal.calibrator import OperationalCalibrator
 from opcal.cli.progress import working
 from opcal.cli.sessions import as_json, opened, session
@@ -70,8 +71,8 @@ def command(
 ) -> None:
     """How accurate the model is here, with an interval, and how good its confidence is. Asks for nothing.
 
-    With --against, which of the models is better, from the same labels. With --costs, or costs that the session was
-    started with, what to do with the items.
+    With --against, which of the models is better, from the same labels, by class and by cluster. With --costs, or
+    costs that the session was started with, what to do with the items.
 
     \b
     Example:  opcal assess ward3 --required 0.85 --by predicted
@@ -89,7 +90,7 @@ def command(
         lines = [a.sentence, _plan(a, points), _quality(facts["quality"])]
         lines += [line for name in by for line in _groups(name, a.by(name))]
         if against:
-            facts["against"], told = _against(found, cal, against, level, differing)
+            facts["against"], told = _against(found, cal, against, level, differing, by)
             lines += told
         if given is not None:
             facts["decisions"], told = _decisions(costs.of_pool(given, cal.pool_), cal, a)
@@ -133,7 +134,12 @@ def _groups(name: str, groups: dict[str, Group]) -> list[str]:
 
 
 def _against(
-    found: Session, cal: OperationalCalibrator, paths: tuple[Path, ...], level: float, differing: int | None
+    found: Session,
+    cal: OperationalCalibrator,
+    paths: tuple[Path, ...],
+    level: float,
+    differing: int | None,
+    by: tuple[str, ...],
 ) -> tuple[dict[str, Any], list[str]]:
     """The comparison, with the labels of items drawn for it before, and the items to label next."""
     others = {path.name: Pool.open(path) for path in paths}
@@ -147,11 +153,28 @@ def _against(
     there = [i for i in drawn if i in labelled]
     extra = {"positions": there, "labels": [labelled[i] for i in there]} if there else {}
     compared = assess.compare(cal, others, level=level, **extra)
-    lines = [compared.sentence]
+    kinds = dict.fromkeys(["predicted", "cluster", *(name for name in by if name != "true")])
+    winners = {kind: compared.winners(kind) for kind in kinds}
+    lines = [compared.sentence, *_winners(winners, level)]
     waiting = [cal.pool_.id_of(i) for i in drawn if i not in labelled]
     if waiting:
         lines.append("Label these, on which the models differ, with `opcal tell`: " + ", ".join(waiting))
-    return compared.as_dict() | {"to_label": waiting}, lines
+    told = {kind: {group: duel.as_dict() for group, duel in groups.items()} for kind, groups in winners.items()}
+    return compared.as_dict() | {"by": told, "to_label": waiting}, lines
+
+
+def _winners(winners: dict[str, dict[str, Duel]], level: float) -> list[str]:
+    """The groups where the models differ, those where they differ most first."""
+    lines = []
+    for kind, groups in winners.items():
+        differ = {group: sum(d.differ for d in duel.difference.values()) for group, duel in groups.items()}
+        shown = sorted((group for group in groups if differ[group]), key=lambda group: -differ[group])
+        words = f"{FIRST}'s prediction" if kind == "predicted" else kind
+        lines += [f"Which is better, by {words}:"] if shown else []
+        lines += [f"  {group:<18} {groups[group]}" for group in shown]
+    if sum(duel.winner is not None for groups in winners.values() for duel in groups.values()):
+        lines.append(f"  Each holds with {level:.0%}: among many groups, some may look decided by chance.")
+    return lines
 
 
 def _decisions(matrix: CostMatrix, cal: OperationalCalibrator, a: assess.Accuracy) -> tuple[dict[str, Any], list[str]]:

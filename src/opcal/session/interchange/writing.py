@@ -16,7 +16,7 @@ from opcal.session.interchange import label_studio
 from opcal.session.values import Settings
 
 COLUMNS = ("annotator", "item", "answer", "purpose", "inclusion", "uniform", "time", "id", "note")
-TYPES = {"inclusion": pa.float64(), "uniform": pa.bool_()}
+TYPES: dict[str, pa.DataType] = {"inclusion": pa.float64(), "uniform": pa.bool_()}
 SCHEMA = pa.schema([(name, TYPES.get(name, pa.string())) for name in COLUMNS])
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
 
