@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import t as student
 
 import opcal
 from opcal.assess.crossfit import cross_fitted
@@ -14,6 +15,10 @@ from opcal.assess.looks import looks
 
 RUNS = int(os.environ.get("OPCAL_RUNS", "500"))
 TASKS = ("t1_mnist_usps", "t2_polarity", "t3_cifar_stl", "t5_pacs_art", "t8_pneumonia")
+
+
+BY_CHANCE = 0.0005
+"""Below this chance a test of label savings fails; test_simulation.py measures that fewer than 1 in 1,000 then do."""
 
 
 def slack(rate: float, runs: int | None = None) -> float:
@@ -80,6 +85,17 @@ def saving(found: np.ndarray) -> float:
     """How many times smaller the mean squared error is than that of the plain mean of the same random labels."""
     error = np.mean((found[:, 1] - found[:, 0]) ** 2)
     return float(np.mean((found[:, 4] - found[:, 0]) ** 2) / error)
+
+
+def chance_if_it_saved(found: np.ndarray, least: float) -> float:
+    """The chance of a saving as small as this if the mean squared error truly were `least` times smaller.
+
+    One-sided paired t test: both errors are of the same draws, and their ratio alone has a spread of about 1.5/√runs.
+    """
+    ours, plain = ((found[:, column] - found[:, 0]) ** 2 for column in (1, 4))
+    gain = plain - least * ours
+    spread = gain.std(ddof=1) / np.sqrt(len(gain))
+    return float(student.cdf(gain.mean() / spread, len(gain) - 1)) if spread else float(gain.mean() >= 0)
 
 
 def sequence_misses(folder: Path, task: str, n: int, seed: int) -> bool:

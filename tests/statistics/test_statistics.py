@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulation import RUNS, TASKS, certificate, covered, runs, saving, sequence_misses, slack
+from simulation import (
+    BY_CHANCE,
+    RUNS,
+    TASKS,
+    certificate,
+    chance_if_it_saved,
+    covered,
+    runs,
+    saving,
+    sequence_misses,
+    slack,
+)
 
 pytestmark = pytest.mark.slow
 EVERY = [(task, n) for task in (*TASKS, "synthetic") for n in (30, 60, 180)]
@@ -22,15 +33,18 @@ def test_asymptotic_intervals_cover_93_to_98_percent_and_exact_ones_95(shared, t
 @pytest.mark.parametrize(("task", "n"), EVERY)
 def test_predictions_save_labels_and_never_cost_any(shared, task, n):
     least = 1.4 if task.startswith("t1") and n >= 60 else 0.95
-    # A ratio of two mean squared errors of the same draws: its relative spread is about 1.5/√runs.
-    assert saving(runs(shared, task, n, 1.0, RUNS)) >= least * (1 - slack(0.5))
+    found = runs(shared, task, n, 1.0, RUNS)
+    chance = chance_if_it_saved(found, least)
+    print(f"SAVING {task} {n} {saving(found):.2f}, promised {least}, chance {chance:.4f}")
+    assert chance >= BY_CHANCE
 
 
 @pytest.mark.parametrize("task", [*TASKS, "synthetic"])
 def test_with_the_default_audit_it_is_never_worse_than_the_audit_labels_alone(shared, task):
     found = runs(shared, task, 120, 0.25, max(RUNS // 3, 20))
-    print(f"DEFAULT {task} saving {saving(found):.2f} cover {covered(found, 2, 3):.3f}")
-    assert saving(found) >= 1 - slack(0.5, max(RUNS // 3, 20))
+    chance = chance_if_it_saved(found, 1.0)
+    print(f"DEFAULT {task} saving {saving(found):.2f} chance {chance:.4f} cover {covered(found, 2, 3):.3f}")
+    assert chance >= BY_CHANCE
     assert covered(found, 2, 3) >= 0.93 - 0.03 - slack(0.95, max(RUNS // 3, 20))
 
 
