@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
 
 import numpy as np
 from conftest import make_case
@@ -49,6 +50,33 @@ def test_the_efficiency_curve_grows_with_the_labels_and_is_the_same_after_a_rest
     for point in grown:
         if point["labels"] in again:
             np.testing.assert_allclose(list(point.values()), list(again[point["labels"]].values()), atol=1e-6)
+
+
+def test_the_panel_survives_whatever_goes_wrong_says_so_once_and_goes_on(site, monkeypatch, caplog):
+    live, failures = site.desk.live, []
+
+    def broken():
+        failures.append(1)
+        raise ZeroDivisionError("a surprise")
+
+    monkeypatch.setattr("opcal.web.labelling.live.LOOK", 0.02)
+    monkeypatch.setattr(site.session, "calibrator", broken)
+    live.start()
+    try:
+        wait(lambda: len(failures) >= 3)
+        assert [r.exc_info[0] for r in caplog.records if r.name == "opcal.label"] == [ZeroDivisionError]
+        assert "claimed" not in live.now
+        monkeypatch.undo()
+        wait(lambda: "claimed" in live.now)
+    finally:
+        live.stop()
+
+
+def wait(ready, seconds=30):
+    end = monotonic() + seconds
+    while not ready():
+        assert monotonic() < end, "it never came"
+        sleep(0.01)
 
 
 def test_an_undone_answer_leaves_the_panel(site):

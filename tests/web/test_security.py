@@ -150,6 +150,19 @@ def test_failures_are_limited_by_address_and_forgotten_after_a_while():
     limiter.check("a")
 
 
+def test_failures_are_limited_over_all_addresses_together_as_well():
+    now = [0.0]
+    limiter = Limiter(most=3, overall=5, seconds=60, clock=lambda: now[0])
+    for address in "abcde":
+        limiter.check(address)
+        limiter.failed(address)
+    with pytest.raises(Refusal) as refused:
+        limiter.check("f")  # who never failed
+    assert refused.value.status == 429
+    now[0] = 61
+    limiter.check("f")
+
+
 def test_only_loopback_may_be_bound_without_sign_in():
     for host in ("127.0.0.1", "localhost", "::1", "127.8.9.1"):
         security.refuse_open_bind(host, authenticated=False)

@@ -184,33 +184,34 @@ def cookie(headers: Headers, name: str) -> str | None:
 
 @dataclass
 class Limiter:
-    """At most `most` failures in `seconds` from one address; a success does not count."""
+    """At most `most` failures in `seconds` from one address and `overall` from all; a success does not count."""
 
     most: int = 10
+    overall: int = 100
     seconds: float = 60.0
     addresses: int = 10_000
     clock: Callable[[], float] = monotonic
     _failed: dict[str, deque[float]] = field(default_factory=dict)
+    _all: deque[float] = field(default_factory=deque)
     _lock: Lock = field(default_factory=Lock)
 
     def check(self, address: str) -> None:
         with self._lock:
-            if len(self._recent(address)) >= self.most:
+            alone, together = self._recent(self._failed.get(address, deque())), self._recent(self._all)
+            if len(alone) >= self.most or len(together) >= self.overall:
                 raise Refusal(429)
 
     def failed(self, address: str) -> None:
         with self._lock:
             if len(self._failed) >= self.addresses:
                 self._failed = {a: d for a, d in self._failed.items() if d and d[-1] > self.clock() - self.seconds}
-            recent = self._recent(address)
-            recent.append(self.clock())
-            self._failed[address] = recent
+            for recent in (self._failed.setdefault(address, deque()), self._all):
+                self._recent(recent).append(self.clock())
 
-    def _recent(self, address: str) -> deque[float]:
-        recent = self._failed.get(address, deque())
-        while recent and recent[0] <= self.clock() - self.seconds:
-            recent.popleft()
-        return recent
+    def _recent(self, times: deque[float]) -> deque[float]:
+        while times and times[0] <= self.clock() - self.seconds:
+            times.popleft()
+        return times
 
 
 Who = Callable[[Scope, Headers], Caller | None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import asdict
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -17,6 +17,7 @@ from opcal.web.labelling.pace import Pace
 from opcal.web.labelling.worth import Worth
 from opcal.web.security import Caller
 
+LOGGER = logging.getLogger("opcal.label")
 LOOK = 2.0
 """Seconds between two looks at the log for what other processes did."""
 REST = 3.0
@@ -35,6 +36,7 @@ class Live:
         self._lock = Lock()
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._thread = Thread(target=self._run, name="opcal panel", daemon=True)
+        self._trouble = ""
         self.now: dict[str, Any] = {}
         self.version = 0
 
@@ -106,11 +108,18 @@ class Live:
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(changed.set)
 
+    def _log(self, error: Exception) -> None:
+        """Once for each trouble; a database that is busy or full is told to those who label."""
+        text = f"{type(error).__name__}: {error}"
+        if text != self._trouble and not isinstance(error, OpcalError):
+            LOGGER.error("the panel could not be worked out; labelling goes on", exc_info=error)
+        self._trouble = text
+
     def _run(self) -> None:
         stale, due = True, 0.0
         while not self._over.is_set():
             self._bell.clear()
-            with suppress(OpcalError):  # busy or full: the next look tries again
+            try:
                 if not self.now or self.session.events(self._pace.seen):
                     self._note()
                     stale = True
@@ -118,4 +127,8 @@ class Live:
                     due = started + LOOK
                     self._measure()
                     stale, due = False, monotonic() + REST * (monotonic() - started)
+                self._trouble = ""
+            except Exception as error:  # whatever it is: labelling goes on, and the next look tries again
+                stale, due = True, monotonic() + LOOK
+                self._log(error)
             self._bell.wait(min(LOOK, max(0.05, due - monotonic())) if stale else LOOK)
