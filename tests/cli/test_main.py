@@ -8,16 +8,55 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import make_case
 
 import opcal
 from opcal.cli import main
-from opcal.cli.main import COMMANDS
+from opcal.cli.main import COMMANDS, SHORT
 
 
 def test_every_command_has_help_with_an_example():
     for name in COMMANDS:
         done = CliRunner().invoke(main, [name, "--help"])
         assert (done.exit_code, "Example:  opcal " + name in done.output) == (0, True), done.output
+
+
+HEAVY = ("scipy", "sklearn", "matplotlib", "fastapi", "torch", "opcal.calibrator")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "besides"),
+    [
+        (["--help"], ("sqlalchemy", "pyarrow", "pandas")),
+        (["status", "SESSION"], ("pyarrow", "pandas")),
+        (["ask", "SESSION", "--json"], ("pyarrow.dataset",)),
+        (["tell", "SESSION", "ITEM=1", "--annotator", "ann"], ("pyarrow", "pandas")),
+    ],
+)
+def test_a_command_loads_no_mathematics_that_it_does_not_need(tmp_path, arguments, besides):
+    from opcal.session import Session
+
+    case = make_case(n=60)
+    with Session.start(case.pool, tmp_path / "s", budget=20) as session:
+        (task,) = session.lease("ann")
+    words = [{"SESSION": str(tmp_path / "s")}.get(a, a.replace("ITEM", task.item)) for a in arguments]
+    code = f"""
+import sys
+from opcal.cli import main
+try:
+    main({words!r})
+except SystemExit as end:
+    assert not end.code, end.code
+print("LOADED", sorted(set({(*HEAVY, *besides)!r}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "LOADED []" in done.stdout, done.stdout
+
+
+def test_help_has_a_line_for_every_command():
+    told = CliRunner().invoke(main, ["--help"]).output
+    for name in COMMANDS:
+        assert f"  {name:<13}  {SHORT[name]}\n" in told
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["doctor", "--nonsense"]])

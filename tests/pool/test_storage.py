@@ -360,7 +360,7 @@ def test_a_saving_that_lives_is_not_swept_away_by_another(tmp_path, monkeypatch)
 
 def test_files_of_two_pools_are_never_mixed_when_one_is_replaced_while_it_is_read(tmp_path, monkeypatch):
     path = small(1).save(tmp_path / "pool")
-    read, once = pq.read_table, iter([1])
+    read, once = storage.read_items, iter([1])
 
     def replaced_meanwhile(file):
         items = read(file)
@@ -368,7 +368,7 @@ def test_files_of_two_pools_are_never_mixed_when_one_is_replaced_while_it_is_rea
             small(2).save(path)
         return items
 
-    monkeypatch.setattr(storage.pq, "read_table", replaced_meanwhile)
+    monkeypatch.setattr(storage, "read_items", replaced_meanwhile)
     pool = Pool.open(path)
     assert (pool.ids[0], pool.features[0, 0]) == ("2/0", 2)
 

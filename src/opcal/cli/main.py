@@ -40,6 +40,35 @@ COMMANDS = {
     "doctor": "opcal.cli.doctor",
 }
 """Module of each command, and its name there where it is not `command`."""
+SHORT = {
+    "demo": "The whole story on a real case, in under a minute.",
+    "import": "Make a pool from a file: .npz, Parquet, Arrow, CSV.",
+    "extract": "Make a pool from a model and field data.",
+    "start": "Start a labelling session on a pool.",
+    "label": "The labelling page, for one person or a team.",
+    "ask": "The items to label next.",
+    "tell": "Answers: ITEM=LABEL, or a file of them.",
+    "undo": "Take back your newest answer, or the one with that id.",
+    "status": "Where a session stands: asked, answered, open, by whom.",
+    "assess": "How accurate the model is here, with an interval.",
+    "certify": "The threshold with a guarantee.",
+    "report": "One self-contained page with all figures and plots.",
+    "export-labels": "All answers in force: CSV, JSONL, Parquet, Label Studio.",
+    "import-labels": "Answers from such a file, all or nothing.",
+    "resolve": "Items on which opinions are tied; decide as the arbiter.",
+    "add-items": "Append the items of another pool of the same model.",
+    "forget": "Erase payloads, own columns and notes of items.",
+    "backup": "A copy of the session, made while people label.",
+    "export": "Write what is needed to score: an .opcal file, ONNX.",
+    "inspect": "What an artefact is, and how good.",
+    "score": "Score a stored pool of any size.",
+    "serve": "Serve calibrated confidence over HTTP.",
+    "watch": "Compare a new pool with a session's: has it changed?",
+    "label-studio": "Label Studio's ML backend over a session.",
+    "paper": "The paper's tables and figures, rerun from raw data.",
+    "doctor": "Versions, database settings, what is missing.",
+}
+"""What `opcal --help` says of each, without importing it."""
 
 
 class Commands(click.Group):
@@ -54,6 +83,10 @@ class Commands(click.Group):
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name or "command")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SHORT[name]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

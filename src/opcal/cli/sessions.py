@@ -16,7 +16,6 @@ from rich.table import Table
 from opcal.cli.progress import working
 from opcal.pool import Pool
 from opcal.session import Given, Receipt, Session, Status, Task
-from opcal.session.interchange import label_studio_tasks, read
 from opcal.session.wording import meaning, said
 
 
@@ -105,6 +104,8 @@ def ask(session: str, n: int, label_studio: Path | None, annotator: str, as_json
         tasks = found.lease(annotator, n)
         classes = found.settings.classes
         if label_studio is not None:
+            from opcal.session.interchange import label_studio_tasks
+
             label_studio.write_text(json.dumps(label_studio_tasks(tasks, found.settings), indent=1), encoding="utf-8")
         status = None if tasks else found.status()
     if as_json:
@@ -158,6 +159,8 @@ def tell(
         raise click.UsageError("pass ITEM=LABEL, or --from a file")
     with opened(session) as found:
         if file is not None:
+            from opcal.session.interchange import read
+
             told = read(file, found, annotator)
         else:
             told = [given(text, found, annotator, note) for text in answers]

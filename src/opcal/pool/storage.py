@@ -82,9 +82,15 @@ def _read(path: Path) -> Pool:
         raise PoolError(f"{path} is broken ({error}): restore it or import the data again") from error
 
 
+def read_items(file: Path) -> pa.Table:
+    """Not by `read_table`: that loads all of pyarrow.dataset, for one file."""
+    with pq.ParquetFile(file) as stored:
+        return stored.read()
+
+
 def _assemble(path: Path, about: dict[str, Any]) -> Pool:
     n, d, k = about["items"], about["features"], about["logits"]
-    items = pq.read_table(path / "items.parquet")
+    items = read_items(path / "items.parquet")
     confidence, bad = confidences(items["confidence"].to_numpy(), n)
     if bad.any():
         raise ValueError("items.parquet holds a confidence outside [0, 1]")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from threading import RLock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opcal.calibrator import OperationalCalibrator
 from opcal.pool import Pool
 from opcal.session import log
 from opcal.session.replay import Replay
 from opcal.session.snapshots import Snapshot, snapshot
 from opcal.session.standing import Settled, Standing, opinions_wanted
 from opcal.session.store import Store
+
+if TYPE_CHECKING:
+    from opcal.calibrator import OperationalCalibrator
 
 TIES = 4
 """Of so many items with several opinions, one may be tied."""

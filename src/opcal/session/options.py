@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opcal import costs as cost
-from opcal.calibrator import OperationalCalibrator
 from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import Costs
 from opcal.errors import InvalidCosts, UnknownOption
-from opcal.methods import design_named, method_named
 from opcal.pool import Pool
 from opcal.session.values import Settings
 
@@ -37,7 +34,9 @@ def settings_of(*, costs: Given, overlap: float, blind: str, **more: Any) -> Set
 def _kept(costs: Given) -> float | dict[str, Any] | None:
     """Costs as they are stored: a number as a number, all else as plain values."""
     if isinstance(costs, CostMatrix):
-        return cost.as_dict(costs)
+        from opcal.costs import as_dict
+
+        return as_dict(costs)
     if isinstance(costs, Mapping):
         kept: dict[str, Any] = _plain(costs)
         return kept
@@ -59,14 +58,20 @@ def costs_of(settings: Settings) -> float | CostMatrix | None:
             "the pool does not say which classes there are, so that costs cannot be told apart by class: pass the loss "
             "of a wrong prediction as a number, or make the pool with classes=[...]"
         )
-    return cost.from_dict(settings.costs, classes, where="costs: ")
+    from opcal.costs import from_dict
+
+    return from_dict(settings.costs, classes, where="costs: ")
 
 
 def refuse_unusable(settings: Settings, pool: Pool) -> None:
     """Refuse settings that the calibrator would refuse, before anything is written."""
+    from opcal.calibrator import OperationalCalibrator
+    from opcal.costs import of_pool
+    from opcal.methods import design_named, method_named
+
     costs = costs_of(settings)
     if isinstance(costs, CostMatrix):
-        cost.of_pool(costs, pool)
+        of_pool(costs, pool)
     made = OperationalCalibrator(threshold=settings.threshold, costs=costs)
     for name in ("method", "design"):
         if not isinstance(getattr(settings, name), str):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from opcal.calibrator import OperationalCalibrator
 from opcal.session import clock, leases, schema
 from opcal.session.standing import Standing, Voice
 from opcal.session.store import Store
 from opcal.session.values import Disagreement, Said, Status
 from opcal.session.wording import said
+
+if TYPE_CHECKING:
+    from opcal.calibrator import OperationalCalibrator
 
 
 def status(store: Store) -> Status:

@@ -6,16 +6,19 @@ import hashlib
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from threading import RLock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opcal.calibrator import OperationalCalibrator
 from opcal.core.method import WRONG
 from opcal.pool import Pool
 from opcal.session.options import costs_of
 from opcal.session.snapshots import Snapshot
 from opcal.session.standing import Settled
 from opcal.session.values import Settings
+
+if TYPE_CHECKING:
+    from opcal.calibrator import OperationalCalibrator
 
 LEAST = 1e-6
 """Weight of a label that is counted but teaches nothing."""
@@ -46,6 +49,8 @@ class Replay:
 
     def _begun(self, pool: Pool, parts: tuple[tuple[int, int], ...]) -> OperationalCalibrator:
         """Begun on the first items, then extended part by part with the audit where it had come to."""
+        from opcal.calibrator import OperationalCalibrator
+
         s = self._settings
         made = OperationalCalibrator(
             s.method, s.design, threshold=s.threshold, costs=costs_of(s), audit=s.audit, random_state=s.seed

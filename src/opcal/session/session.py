@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import URL
 
-from opcal.calibrator import OperationalCalibrator
 from opcal.core.method import IntArray
 from opcal.errors import InvalidInput, PoolError
 from opcal.pool import Pool
@@ -29,6 +28,9 @@ from opcal.session.store import Store
 from opcal.session.upkeep import Upkeep, arrived_before, dated_before
 from opcal.session.values import Disagreement, Event, Given, Label, Receipt, Said, Settings, Status, Task
 from opcal.session.worker import Worker
+
+if TYPE_CHECKING:
+    from opcal.calibrator import OperationalCalibrator
 
 LOW_WATER = 0.5
 """Share of `ahead` below which the queue is refilled."""
