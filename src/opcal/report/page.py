@@ -112,12 +112,15 @@ def _before_and_after(facts: Facts) -> Html:
              interval(new["lower"], new["upper"]), honest)
         )  # fmt: skip
     head = ("", "before", f"{q['level']:.0%} interval", "after", f"{q['level']:.0%} interval", "if honest")
+    nothing, everything = number(q["act_on_nothing"]), number(q["act_on_everything"])
     note = Html(
         f"Measured on {number(q['labels'], 'd')} items drawn at random, each without its own label. “If honest”: what "
-        f"a perfectly honest confidence would show on so few items by luck. LCE at λ = {number(q['threshold'], 'g')}; "
-        f"acting on nothing would score {number(q['act_on_nothing'])}, on everything {number(q['act_on_everything'])}."
+        f"an honest confidence would show on so few items by luck. LCE at λ = {number(q['threshold'], '.3g')}: "
+        f"acting on nothing would score {nothing}, on everything {everything}."
     )
-    return section("Before and after", table(head, rows), paragraph(note, "soft"))
+    return section(
+        "Before and after", Html(f'<div class="measures">{table(head, rows)}</div>'), paragraph(note, "soft")
+    )
 
 
 def _plots(drawn: Sequence[Picture]) -> Html:
@@ -180,22 +183,18 @@ def _certificate(facts: Facts) -> Html:
 
 
 def _errors(facts: Facts) -> Html:
-    parts: list[Html] = [
-        paragraph(
-            "Groups of similar items with the greatest expected error, and items of them: found wrong, or doubtful."
-        )
-    ]
-    for group in facts["errors"]:
-        parts.append(
-            Html(
-                f"<h3>Cluster {escape(group['cluster'])}: {percent(group['expected_error'])} expected to be wrong</h3>"
-                f'<p class="soft">{number(group["items"], ",d")} items; the model claims '
-                f"{percent(group['claimed_error'])}; {number(group['labels'], 'd')} labelled, "
-                f"{number(group['wrong'], 'd')} of them wrong</p>"
-            )
-        )
-        parts.append(Html(f'<ul class="examples">{"".join(_example(e) for e in group["examples"])}</ul>'))
-    return section("Where it errs", *parts)
+    told = "Groups of similar items with the greatest expected error, and items of them: found wrong, or doubtful."
+    return section("Where it errs", paragraph(told), *map(_cluster, facts["errors"]))
+
+
+def _cluster(group: Facts) -> Html:
+    title = f"Cluster {escape(group['cluster'])}: {percent(group['expected_error'])} expected to be wrong"
+    told = (
+        f"{number(group['items'], ',d')} items; the model claims {percent(group['claimed_error'])}; "
+        f"{number(group['labels'], 'd')} labelled, {number(group['wrong'], 'd')} of them wrong"
+    )
+    shown = "".join(_example(e) for e in group["examples"])
+    return Html(f'<div class="group"><h3>{title}</h3><p class="soft">{told}</p><ul class="examples">{shown}</ul></div>')
 
 
 def _example(e: Facts) -> str:
@@ -216,7 +215,8 @@ def _groups(facts: Facts) -> Html:
     for name, title in titles.items():
         groups = facts["accuracy"]["by"][name]
         rows = [
-            (key, number(g["items"], ",d", missing="unknown"), number(g["labels"], "d"), percent(g["estimate"]),
+            (key, number(g["items"], ",d", missing="unknown"), number(g["labels"], "d"),
+             number(g["estimate"], ".1%", missing="not enough"),
              interval(g["lower"], g["upper"], ".1%"))
             for key, g in list(groups.items())[:40]
         ]  # fmt: skip

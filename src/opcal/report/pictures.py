@@ -70,7 +70,7 @@ def _losses(facts: Mapping[str, Any]) -> Picture:
     names = ("threshold", "before", "after", "nothing", "everything")
     at = [i for i, t in enumerate(curve["threshold"]) if t in (0.5, 0.8, 0.9, 0.95)]
     alt = "Loss due to wrong confidence against λ. " + " ".join(
-        f"At λ = {t:g}: before {b:.3f}, after {a:.3f}, acting on nothing {n:.3f}, on everything {e:.3f}."
+        f"At λ = {t:.3g}: before {b:.3f}, after {a:.3f}, acting on nothing {n:.3f}, on everything {e:.3f}."
         for t, b, a, n, e in ([curve[k][i] for k in names] for i in at)
     )
     caption = (
@@ -90,7 +90,7 @@ def _efficiency(facts: Mapping[str, Any]) -> Picture:
         for n, r, f in zip(curve["labels"], curve["right"], curve["false"], strict=True)
     )
     caption = (
-        f"How few labels it took: predictions with confidence {threshold:g} or more, right and false, as labels grew."
+        f"How few labels it took: predictions with confidence {threshold:.3g} or more, right and false, as labels grew."
     )
     return Picture("efficiency", _svg(figure), alt, caption)
 

@@ -209,7 +209,7 @@ def _lce_words(
     scaled: bool,
 ) -> None:
     values = {n: metrics.lce(c, correct, threshold=threshold, scaled=scaled) for n, c in confidences.items()}
-    part.suptitle(f"Wrong confidence costs {_change(*values.values())} at λ = {threshold:g}", **TITLE)
+    part.suptitle(f"Wrong confidence costs {_change(*values.values())} at λ = {threshold:.3g}", **TITLE)
     ends = dict.fromkeys([*values][:1] + [*values][-1:])
     numbers = ", ".join(f"{name} {values[name]:.3f}" for name in ends)
     _detail(axes, f"{'(1-λ)·LCE' if scaled else 'LCE'} there: {numbers}")
@@ -261,7 +261,7 @@ def _efficiency(part: FigureBase, labels: NDArray[Any], right: FloatArray, false
     lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     spent = "1 label" if labels[-1] == 1 else f"{int(labels[-1])} labels"
     part.suptitle(f"{spent}: confident mistakes {false[0]:.1%} → {false[-1]:.1%}", **TITLE)
-    _detail(upper, f"confident: ≥ {threshold:g}; right ones {right[0]:.0%} → {right[-1]:.0%}")
+    _detail(upper, f"confident: ≥ {threshold:.3g}; right ones {right[0]:.0%} → {right[-1]:.0%}")
 
 
 def _figure(width: float, height: float) -> Figure:
