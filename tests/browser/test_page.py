@@ -190,6 +190,53 @@ def test_it_fits_and_axe_finds_nothing_serious(browser, server, scheme, width):
     ann.well()
 
 
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """Sixty labels, half of them drawn at random."""
+    folder = xrays(tmp_path_factory.mktemp("audited") / "ward", n=400, budget=80, audit=0.5)
+    labels = dict(zip(CASE.ids, CASE.labels.tolist(), strict=True))
+    with Session.open(folder) as session:
+        session.background = False
+        for task in session.lease("ann", 60):
+            session.answer("ann", task.item, int(labels[task.item]))
+    made = Server(folder)
+    yield made
+    made.kill()
+
+
+LOOKS = {
+    "desktop": {},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 375, "height": 812}, "device_scale_factor": 2, "is_mobile": True},
+    "phone-dark": {"viewport": {"width": 375, "height": 812}, "is_mobile": True, "color_scheme": "dark"},
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_reliability_diagram_is_drawn_from_sixteen_random_labels_on(browser, audited, look):
+    ann = Person(browser, audited, **LOOKS[look])
+    chart = "svg[aria-label^=Reliability]"
+    ann.page.wait_for_selector(f"#panel {chart} .after circle")
+    panel = ann.page.evaluate("fetch('/api/panel').then(r => r.json())")
+    assert panel["audited"] >= 16
+    for kind in ("before", "after"):
+        points = ann.page.eval_on_selector_all(
+            f"{chart} .{kind} circle", "all => all.map(c => [c.cx.baseVal.value, c.cy.baseVal.value])"
+        )
+        of = panel["reliability"][kind]
+        # x and y from 0 to 1 are 34 to 270 and 122 to 10 in the diagram.
+        drawn = [((x - 34) / 236, (122 - y) / 112) for x, y in points]
+        np.testing.assert_allclose(drawn, list(zip(of["confidence"], of["accuracy"], strict=True)), atol=0.002)
+    ann.page.wait_for_function("() => document.querySelector('.frame img')?.complete")
+    ann.shot(f"reliability-{look}", full_page=True)
+    ann.page.locator("#panel").screenshot(path=ARTEFACTS / f"reliability-panel-{look}.png")
+    assert axe(ann.page) == []
+    ann.page.goto(audited.base + "/overview")
+    ann.page.wait_for_selector(f"#worth {chart} .after circle")
+    ann.shot(f"reliability-overview-{look}", full_page=True)
+    ann.well()
+
+
 def test_a_thousand_classes_are_found_by_typing_and_any_name_is_shown_as_text(browser, tmp_path):
     r = np.random.default_rng(0)
     names = [f"species {i}" for i in range(996)] + ['<b>"bold"</b>', "it's", "Épée", "صورة"]

@@ -1,7 +1,7 @@
 /** Small diagrams as SVG. Colours come from the style sheet, words from texts.json. */
 import { say, svg } from "./dom.js";
 
-const W = 280, H = 168;
+const W = 280, H = 150;
 const PAD = { left: 34, right: 10, top: 10, bottom: 28 };
 const inner = { w: W - PAD.left - PAD.right, h: H - PAD.top - PAD.bottom };
 
@@ -22,6 +22,7 @@ export function reliability(data) {
   const toX = (v) => PAD.left + v * inner.w, toY = (v) => PAD.top + (1 - v) * inner.h;
   const marks = [[0, "0"], [0.5, ".5"], [1, "1"]];
   const made = frame(say("reliability_desc"), marks, marks, say("confidence"), toX, toY);
+  made.append(svg("text", { x: toX(0) + 5, y: toY(1) + 11, class: "axis" }, document.createTextNode(`↑ ${say("share_right")}`)));
   made.append(svg("line", { class: "ideal", x1: toX(0), y1: toY(0), x2: toX(1), y2: toY(1) }));
   for (const kind of ["before", "after"]) {
     const of = data[kind];

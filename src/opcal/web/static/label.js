@@ -275,7 +275,8 @@ function keys(event) {
   const writing = document.activeElement?.matches("input[type=text], textarea, select");
   if ((event.ctrlKey || event.metaKey) && event.key === "z" && (!writing || empty)) { event.preventDefault(); undo(); return; }
   if (event.ctrlKey || event.metaKey || writing || !page.singles) return;
-  const slider = document.activeElement?.matches("input[type=range]") && event.key.startsWith("Arrow");
+  // Arrows belong to what has the focus: a slider, or the panel, which scrolls where the screen is low.
+  const slider = document.activeElement?.matches("input[type=range], #panel") && event.key.startsWith("Arrow");
   if (!slider && act(event)) event.preventDefault();
 }
 
