@@ -99,6 +99,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(BUILT_FROM) | $(VENV)/bin/python
+	@echo "Setting up $(VENV), once: this takes a minute or two."
 	$(BIN)/python -m pip install --quiet --editable ".[web]"
 	@touch $@
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from time import monotonic, sleep
 
 import numpy as np
 from conftest import make_case
 
 from opcal import assess
-from opcal.session import Event
+from opcal.session import Event as Logged
 from opcal.web.labelling import fieldmap
 from opcal.web.labelling.pace import Pace
 from opcal.web.labelling.worth import Worth
@@ -69,6 +70,31 @@ def test_the_panel_survives_whatever_goes_wrong_says_so_once_and_goes_on(site, m
         monkeypatch.undo()
         wait(lambda: "claimed" in live.now)
     finally:
+        live.stop()
+
+
+def test_progress_is_told_while_a_measurement_takes_its_time(site, monkeypatch):
+    live, begun, go_on = site.desk.live, Event(), Event()
+    calibrator = site.session.calibrator
+
+    def slow():
+        begun.set()
+        assert go_on.wait(30)
+        return calibrator()
+
+    monkeypatch.setattr(site.session, "calibrator", slow)
+    live.start()
+    try:
+        assert begun.wait(30)
+        answer(site, 2)
+        live.wake()
+        wait(lambda: live.now.get("answered") == 2)
+        assert "claimed" not in live.now
+        go_on.set()
+        wait(lambda: "claimed" in live.now)
+        assert live.now["answered"] == 2
+    finally:
+        go_on.set()
         live.stop()
 
 
@@ -149,7 +175,7 @@ def test_the_time_left_follows_the_pace_of_those_at_work():
 
     def event(seq, who, seconds):
         at = (start + timedelta(seconds=seconds)).isoformat()
-        return Event(seq, str(seq), "answer", at, who, "x", 0, 1)
+        return Logged(seq, str(seq), "answer", at, who, "x", 0, 1)
 
     pace = Pace()
     pace.take([event(1, "ann", 0), event(2, "ann", 10), event(3, "ann", 20)])

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from opcal.cli.progress import working
 from opcal.demo import THRESHOLDS, Demo, Scores, draw, run
 
 
@@ -42,7 +43,11 @@ def command(out: Path, seed: int, by_hand: bool, no_browser: bool, port: int | N
         from opcal.cli.labelling import serve
         from opcal.web.labelling.demo import demo_session
 
-        serve(demo_session(out, seed), port=port, browser=not no_browser, as_json=as_json)
+        with working("preparing the X-rays"):
+            session = demo_session(out, seed)
+        if not as_json:
+            click.echo("You are the radiologist: is it normal (key 1) or pneumonia (key 2)? The panel follows you.")
+        serve(session, port=port, browser=not no_browser, as_json=as_json)
         return
     console = Console(stderr=as_json)
     columns = (

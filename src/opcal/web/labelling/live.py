@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -28,26 +28,30 @@ PROGRESS = ("answered", "budget", "labelled", "open", "done", "annotators", "sec
 
 
 class Live:
-    """One thread measures; any number of pages wait for what it finds."""
+    """One thread counts and one measures; any number of pages wait for what they find."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.worth = session, Worth()
         self._pace, self._bell, self._over = Pace(), Event(), Event()
         self._lock = Lock()
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._thread = Thread(target=self._run, name="opcal panel", daemon=True)
-        self._trouble = ""
+        self._stale = Event()
+        self._threads = [Thread(target=work, name="opcal panel", daemon=True) for work in (self._watch, self._figure)]
+        self._troubles: dict[str, str] = {}
         self.now: dict[str, Any] = {}
         self.version = 0
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._over.set()
         self._bell.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._stale.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
 
     def wake(self) -> None:
         """Something was answered."""
@@ -88,12 +92,12 @@ class Live:
     def _note(self) -> None:
         """Cheap, at once after every answer: the figures stay those of before."""
         self._pace.take(self.session.events(self._pace.seen))
-        self._tell({**self.now, **self._progress()})
+        self._tell(self._progress())
 
     def _measure(self) -> None:
-        progress = self._progress()
-        left = None if progress["budget"] is None else progress["budget"] - progress["answered"]
-        self._tell({**progress, **self.worth.measure(self.session.calibrator(), left)})
+        status = self.session.status()
+        left = None if status.budget is None else status.budget - status.answered
+        self._tell(self.worth.measure(self.session.calibrator(), left))
 
     def _progress(self) -> dict[str, Any]:
         status = asdict(self.session.status())
@@ -102,33 +106,44 @@ class Live:
         return {**known, "seconds_left": self._pace.seconds_left(left)}
 
     def _tell(self, found: dict[str, Any]) -> None:
-        self.now, self.version = found, self.version + 1
         with self._lock:
+            self.now, self.version = {**self.now, **found}, self.version + 1
             for changed, loop in self._waiting.items():
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(changed.set)
 
-    def _log(self, error: Exception) -> None:
-        """Once for each trouble; a database that is busy or full is told to those who label."""
-        text = f"{type(error).__name__}: {error}"
-        if text != self._trouble and not isinstance(error, OpcalError):
-            LOGGER.error("the panel could not be worked out; labelling goes on", exc_info=error)
-        self._trouble = text
-
-    def _run(self) -> None:
-        stale, due = True, 0.0
+    def _watch(self) -> None:
+        """How far it is: at once after every answer, and every few seconds what other processes did."""
         while not self._over.is_set():
             self._bell.clear()
-            try:
-                if not self.now or self.session.events(self._pace.seen):
-                    self._note()
-                    stale = True
-                if stale and (started := monotonic()) >= due:
-                    due = started + LOOK
-                    self._measure()
-                    stale, due = False, monotonic() + REST * (monotonic() - started)
-                self._trouble = ""
-            except Exception as error:  # whatever it is: labelling goes on, and the next look tries again
-                stale, due = True, monotonic() + LOOK
-                self._log(error)
-            self._bell.wait(min(LOOK, max(0.05, due - monotonic())) if stale else LOOK)
+            self._tried(self._news)
+            self._bell.wait(LOOK)
+
+    def _news(self) -> None:
+        if not self.now or self.session.events(self._pace.seen):
+            self._note()
+            self._stale.set()
+
+    def _figure(self) -> None:
+        """What it is worth: as often as measuring leaves the machine to others."""
+        while not self._over.is_set():
+            self._stale.wait()
+            self._stale.clear()
+            started = monotonic()
+            if not self._over.is_set() and not self._tried(self._measure):
+                self._stale.set()
+                self._over.wait(LOOK)
+            self._over.wait(REST * (monotonic() - started))
+
+    def _tried(self, work: Callable[[], None]) -> bool:
+        """Whether it could be done. Whatever goes wrong: labelling goes on, and the next look tries again."""
+        name, trouble = work.__name__, ""
+        try:
+            work()
+        except Exception as error:
+            trouble = f"{type(error).__name__}: {error}"
+            # Once for each trouble; that a database is busy or full is told to those who label.
+            if trouble != self._troubles.get(name) and not isinstance(error, OpcalError):
+                LOGGER.error("the panel could not be worked out; labelling goes on", exc_info=error)
+        self._troubles[name] = trouble
+        return not trouble

@@ -58,11 +58,16 @@ function figures(panel) {
   return shown;
 }
 
+/** Half an interval above which a claim inside it was not put to the test. */
+const TOO_WIDE = 0.1;
+
 const last = (panel) => panel.efficiency[panel.efficiency.length - 1];
 const points = (share) => (100 * share).toFixed(share < 0.0995 ? 1 : 0);
 
 function sentence(measured, claimed) {
   const gaps = { claimed: percent(claimed), measured: percent(measured.estimate) };
+  const inside = claimed >= measured.lower && claimed <= measured.upper;
+  if (inside && measured.half > TOO_WIDE) return say("sentence_claim_open", gaps);
   if (claimed > measured.upper) return say("sentence_claim_high", gaps);
   return say(claimed < measured.lower ? "sentence_claim_low" : "sentence_claim_fair", gaps);
 }
