@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,125 @@ def test_a_server_killed_and_started_again_loses_nothing(browser, server):
     ann.saved()
     assert [row["item"] for row in server.answers()] == given
     ann.well()
+
+
+def shown_away(person, waiting: int) -> None:
+    person.page.wait_for_selector(f"#waiting[data-waiting='{waiting}']")
+
+
+def with_worker(person) -> None:
+    """Its browser has the service worker, and the page is under it."""
+    person.page.evaluate("navigator.serviceWorker.ready.then(() => 0)")
+    person.page.wait_for_function("() => navigator.serviceWorker.controller")
+
+
+KEPT = """async () => {
+  const found = [];
+  for (const name of await caches.keys())
+    for (const request of await (await caches.open(name)).keys()) found.push(new URL(request.url).pathname);
+  return found.sort(); }"""
+
+
+def test_a_reload_while_the_server_is_away_shows_what_waits_and_nothing_of_patients_is_kept(browser, server):
+    ann = Person(browser, server)
+    given = [ann.answer("1")]
+    ann.saved()
+    with_worker(ann)
+    ann.page.goto(server.base + "/overview")
+    ann.page.wait_for_selector("#clusters li")
+    ann.page.goto(server.base + "/")
+    ann.ready()
+    ann.page.wait_for_timeout(1500)  # the next three are at hand
+    server.kill()
+    given += [ann.answer("1"), ann.answer("2")]
+    ann.waiting(2)
+    ann.page.reload()
+    shown_away(ann, 2)
+    assert all(item in ann.page.inner_text("#away") for item in given[1:])
+    assert axe(ann.page) == []
+    ann.shot("away")
+    ann.page.goto(server.base + "/map")
+    shown_away(ann, 2)
+    kept = ann.page.evaluate(KEPT)
+    assert kept == [
+        f"/static/{f}" for f in ("away.html", "away.js", "dom.js", "icon.svg", "style.css", "texts.js", "texts.json")
+    ]
+    server.start()
+    ann.page.wait_for_url(server.base + "/map")
+    ann.page.wait_for_selector("body[data-ready]")
+    ann.page.goto(server.base + "/")
+    ann.saved()
+    assert [row["item"] for row in server.answers()] == given
+    assert ann.page.evaluate(KEPT) == kept
+    ann.well()
+
+
+def test_another_session_on_the_same_port_gets_none_of_the_answers_that_wait(browser, tmp_path):
+    first = Server(xrays(tmp_path / "first"))
+    port = first.base.rsplit(":", 1)[1]
+    ann = Person(browser, first)
+    with_worker(ann)
+    ann.ready()
+    ann.page.wait_for_timeout(1500)
+    first.kill()
+    given = [ann.answer("1"), ann.answer("2")]
+    ann.page.reload()
+    shown_away(ann, 2)
+    second = Server(xrays(tmp_path / "second"), "--port", port)
+    try:
+        assert second.base == first.base
+        ann.page.wait_for_function("() => document.body.innerText.includes('not signed in')")
+        assert second.answers() == []
+        ann.page.goto(second.links["ann"])
+        ann.page.wait_for_url(second.base + "/")
+        ann.saved()
+        assert second.answers() == []
+    finally:
+        second.kill()
+    first.more = ("--port", port)
+    first.start()
+    try:
+        ann.page.goto(first.links["ann"])
+        ann.page.wait_for_url(first.base + "/")
+        ann.saved()
+        assert [row["item"] for row in first.answers()] == given
+        ann.well()
+    finally:
+        first.kill()
+
+
+def answers_there(base: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(base).close()
+            return
+        except OSError:
+            assert time.monotonic() < end, f"nobody answers at {base}"
+            time.sleep(0.1)
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["there", "just-coming"])
+def test_the_worker_leaves_when_another_program_lives_at_the_address(browser, tmp_path, seen):
+    ward = Server(xrays(tmp_path / "ward"))
+    ann = Person(browser, ward)
+    with_worker(ann)
+    ward.kill()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "index.html").write_text("<p id=other>another program")
+    port = ward.base.rsplit(":", 1)[1]
+    command = [sys.executable, "-m", "http.server", port, "--bind", "127.0.0.1", "--directory", str(tmp_path / "other")]
+    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        if seen:
+            answers_there(ward.base)
+        ann.page.goto(ward.base + "/")
+        ann.page.wait_for_selector("#other")
+        gone = "async () => !(await navigator.serviceWorker.getRegistrations()).length && !(await caches.keys()).length"
+        ann.page.wait_for_function(gone)
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_a_cut_network_keeps_the_answers_until_it_is_back(browser, server):

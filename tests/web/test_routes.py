@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 BASE = "http://127.0.0.1:8765"
@@ -16,6 +18,27 @@ def flat(routes, prefix=""):
             yield from flat(inner, prefix)
         elif getattr(route, "methods", None):
             yield from ((method, route.path) for method in sorted(route.methods))
+
+
+def test_the_service_worker_is_open_holds_nothing_of_the_session_and_keeps_only_public_files_that_are_there(site):
+    found = site.stranger().get("/sw.js")
+    assert (found.status_code, found.headers["content-type"].split(";")[0]) == (200, "text/javascript")
+    assert "VERSION" not in found.text
+    assert not any(
+        word in found.text for word in (site.session.settings.name, "ann", "case 0") if f'"{word}"' in found.text
+    )
+    shell = re.search(r"SHELL = \[(.*?)\]", found.text)[1].replace("AWAY", '"/static/away.html"')
+    files = re.findall(r'"(/static/[\w.]+)"', shell)
+    assert len(files) == 7
+    kept = {path: site.stranger().get(path) for path in files}
+    assert {answer.status_code for answer in kept.values()} == {200}
+    used = {m for path in files if path.endswith((".js", ".html")) for m in IMPORTED.findall(kept[path].text)}
+    assert {f"/static/{name}" for name in used} <= set(files)
+    assert "worker-src 'self'" in found.headers["content-security-policy"]
+    assert site.as_("ann").get("/").headers["x-opcal-page"] == "label"
+
+
+IMPORTED = re.compile(r'(?:from "\./|fetch\("/static/|(?:href|src)="/static/)([\w.]+)')
 
 
 def listed(app):
@@ -66,7 +89,7 @@ def test_every_unsafe_route_refuses_every_trick(site, trick):
 
 
 def test_every_route_but_the_door_and_the_static_files_needs_a_sign_in(site):
-    closed = [(m, p) for m, p in listed(site.app) if not p.startswith(("/in/", "/static"))]
+    closed = [(m, p) for m, p in listed(site.app) if not p.startswith(("/in/", "/static", "/sw.js"))]
     assert len(closed) >= 20
     for method, path in closed:
         answer = site.stranger().request(method, path.replace("{item}", "1"), headers={"origin": BASE})

@@ -19,7 +19,7 @@ from opcal.web.labelling.access import same_person
 from opcal.web.labelling.desk import Desk
 from opcal.web.security import SAFE, TELLING, Caller, Guard, Headers, Refusal, Rules, Scope, refuse
 
-OPEN = ("/static/", "/in/", "/favicon.ico")
+OPEN = ("/static/", "/in/", "/favicon.ico", "/sw.js")
 
 
 def application(desk: Desk) -> FastAPI:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,12 +36,30 @@ def _page(page: str, desk: Desk, caller: Caller | None, **more: Any) -> HTMLResp
     leads = caller is not None and caller.role in ("owner", "arbiter")
     looks = leads or desk.session.settings.blind == "none"
     values = {"t": texts(), "caller": caller, "leads": leads, "looks": looks, "page": page, **more}
-    return HTMLResponse(_templates().get_template(f"{page}.html").render(values))
+    # The mark tells the service worker that opcal still lives at this address.
+    return HTMLResponse(_templates().get_template(f"{page}.html").render(values), headers={"x-opcal-page": page})
 
 
 @router.get("/")
 def label(desk: AtDesk, caller: Anybody) -> HTMLResponse:
     return _page("label", desk, caller)
+
+
+@lru_cache(maxsize=1)
+def worker() -> str:
+    """The service worker; another text, and so a new one for browsers, with every change of what it keeps."""
+    static = WEB / "static"
+    text = (static / "sw.js").read_text(encoding="utf-8")
+    found = hashlib.sha256()
+    for path in re.findall(r'"/static/([\w.]+)"', text):
+        found.update((static / path).read_bytes())
+    return text.replace("VERSION", found.hexdigest()[:16])
+
+
+@router.get("/sw.js")
+def service_worker() -> Response:
+    """At the root, for it speaks for the pages there; it holds nothing that is not public."""
+    return Response(worker(), media_type="text/javascript")
 
 
 @router.get("/overview")

@@ -26,6 +26,8 @@ async function start() {
     if (error.status === 0) setTimeout(start, 3000);
     return;
   }
+  setting("last", `opcal.outbox.${page.me.session}.${page.me.name}`);
+  navigator.serviceWorker?.register("/sw.js").catch(() => {}); // without it a reload needs the server
   page.outbox = new Outbox(`${page.me.session}.${page.me.name}`, { changed: sync, refused });
   extras();
   dialogs();
