@@ -21,7 +21,7 @@ from opcal.session.values import Settings
 
 def begin(pool: Pool, out: Path, settings: Settings, db: str | None) -> None:
     """Write the session; a crash leaves no folder, or one that `start` may write again."""
-    settings = replace(settings, name=settings.name or _name())
+    settings = replace(settings, classes=pool.classes, n_classes=pool.n_classes, name=settings.name or _name())
     out = Path(out).resolve()
     if db is not None:
         refuse_taken(db)
