@@ -119,6 +119,13 @@ def test_a_body_is_limited_whether_its_length_was_declared_or_not():
     assert [knock(content_length=n)[0] for n in ("-1", "9" * 5000, "ten", "²")] == [413] * 4
 
 
+def test_a_body_that_is_too_large_is_told_the_servers_own_limit():
+    for most, words in ((security.MAX_BODY, "at most 1 MB"), (64_000_000, "at most 64 MB")):
+        assert words in str(security.Refusal.too_large(most))
+    for too_large in ({"body": (b"x" * 600, b"x" * 600)}, {"content_length": "1001"}):
+        assert b"at most 0.001 MB" in knock(**too_large)[2]
+
+
 def test_a_failure_inside_tells_no_path_and_no_traceback():
     with pytest.raises(RuntimeError):  # the server's own log gets it
         knock(path="/fails")

@@ -47,7 +47,6 @@ TELLING = {
     403: "Refused: this request did not come from this server's own page.",
     404: "There is nothing here.",
     405: "This address does not take such a request.",
-    413: "Too large: a request may hold at most 1 MB.",
     429: "Too many attempts: wait a minute.",
     500: "Something went wrong here; nothing was lost. Try again.",
 }
@@ -59,6 +58,15 @@ class Refusal(Exception):
     def __init__(self, status: int, message: str = "") -> None:
         super().__init__(status, message)
         self.status, self.message = status, message or TELLING.get(status, "Refused.")
+
+    @classmethod
+    def too_large(cls, most: int) -> Refusal:
+        """The body has more than `most` bytes, or does not say truly how many."""
+        return cls(413, f"Too large: a request may hold at most {megabytes(most)}.")
+
+
+def megabytes(most: int) -> str:
+    return f"{most / 1e6:g} MB"
 
 
 @dataclass(frozen=True)
@@ -257,11 +265,8 @@ class Guard:
         headers, method = headers_of(scope), scope["method"]
         check_host(headers, self.rules)
         declared = headers.get("content-length", ["0"])[0]
-        if (
-            not (declared.isascii() and declared.isdigit() and len(declared) < 16)
-            or int(declared) > self.rules.max_body
-        ):
-            raise Refusal(413)
+        if not _at_most(declared, self.rules.max_body):
+            raise Refusal.too_large(self.rules.max_body)
         check_origin(method, headers, self.rules)
         caller = self.who(scope, headers)
         if caller is None and not self.rules.is_open(scope["path"]):
@@ -285,7 +290,7 @@ async def whole(receive: Receive, most: int) -> Receive:
         parts.append(message.get("body", b""))
         size, more = size + len(parts[-1]), message.get("more_body", False)
         if size > most:
-            raise Refusal(413)
+            raise Refusal.too_large(most)
     waiting: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
 
     async def receiving() -> Message:
