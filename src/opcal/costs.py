@@ -116,6 +116,8 @@ def of_pool(costs: CostMatrix | Costs | float, pool: Pool) -> CostMatrix:
     k = listed if isinstance(listed, int) else len(listed)
     if not isinstance(costs, CostMatrix):
         return CostMatrix.scalar(costs.u if isinstance(costs, Costs) else costs, k)
+    if pool.n_classes is None and len(costs.act) > k:
+        k = len(costs.act)  # no logits and no names: the other classes are predicted elsewhere
     if len(costs.act) != k:
         raise InvalidCosts(f"the costs are of {len(costs.act)} classes, the pool has {k}")
     if costs.classes is not None and pool.classes is not None and costs.classes != pool.classes:

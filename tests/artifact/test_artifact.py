@@ -193,6 +193,83 @@ def packed_anew(saved, **options):
             archive.writestr(name, data)
 
 
+LOSSES = {c: i / 4 for i, c in enumerate("1234", 1)}
+OFFER = {"gain": 1, "loss": LOSSES, "actions": {"person": {"cost": 0.6}, "no": {"gain": 0}}}
+
+
+def with_matrix(path, pool=CASE.pool, matrix=OFFER, **capacities):
+    names = list("1234")
+    costs = opcal.costs.from_dict(matrix | capacities, names)
+    calibrator = opcal.OperationalCalibrator("paper", costs=costs).fit(pool, range(60), labels=CASE.labels[:60])
+    return costs, calibrator.save(path)
+
+
+def test_a_cost_matrix_is_stored_and_decides_as_the_calibrators_own(tmp_path):
+    costs, path = with_matrix(tmp_path / "x.opcal", capacity=25)
+    loaded = opcal.load(path)
+    np.testing.assert_array_equal(loaded.costs_.gains, costs.gains)
+    assert (loaded.costs_.names, loaded.costs_.capacities) == (("act", "person", "no"), (25, None, None))
+    assert loaded.threshold_ == costs.threshold
+    expected = opcal.costs.decisions(costs, CASE.pool, loaded.judged(CASE.pool.outputs).confidence)
+    found = loaded.decisions(CASE.pool)
+    np.testing.assert_array_equal(found.action, expected.action)
+    assert found.counts["act"] == 25
+    assert len(set(found.action.tolist())) > 1
+    np.testing.assert_array_equal(loaded.decisions(CASE.pool, 1.0).expected > 0, loaded.confidence(CASE.pool) > 0.5)
+
+
+def test_an_artefact_without_a_matrix_decides_by_its_loss_or_its_threshold(tmp_path):
+    for options, u in (({"costs": 4.0}, 4.0), ({"threshold": 0.75}, 3.0), ({"threshold": 1.0}, None)):
+        calibrator = opcal.OperationalCalibrator("paper", **options).fit(CASE.pool, range(60), labels=CASE.labels[:60])
+        loaded = opcal.load(calibrator.save(tmp_path / "x.opcal"))
+        assert loaded.gains is None
+        found = loaded.decisions(CASE.pool)
+        if u is None:
+            assert found.counts == {"act": 0, "reject": 160}
+        else:
+            sure = loaded.judged(CASE.pool.outputs).confidence >= u / (1 + u)
+            np.testing.assert_array_equal(found.action == 0, sure)
+
+
+def test_a_matrix_goes_with_a_pool_without_logits_and_is_refused_where_its_classes_are_others(tmp_path):
+    _, path = with_matrix(tmp_path / "x.opcal", without_logits())
+    some = without_logits().take(np.flatnonzero(without_logits().predicted == 0)[:3])
+    assert len(opcal.load(path).decisions(some).action) == 3
+    three = opcal.costs.from_dict({"loss": 2}, list("abc"))
+    calibrator = opcal.OperationalCalibrator("paper", costs=three).begin(CASE.pool)
+    with pytest.raises(opcal.errors.InvalidCosts, match="3 classes"):
+        calibrator.save(tmp_path / "y.opcal")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"names": ["one"]}, {"names": [1, 2]}, {"capacities": [None, None]}, {"capacities": [None, -1, None]}),
+        *({"values": {"array": "none"}}, {"values": 3}, {"kind": "Fit"}, {"capacities": [0.5, None, None]}),
+    ],
+)
+def test_costs_that_do_not_hold_together_are_refused(changed, tmp_path):
+    _, path = with_matrix(tmp_path / "x.opcal")
+    contents = container.read(path)
+    changed = contents.manifest | {"gains": contents.manifest["gains"] | changed}
+    container.write(path, changed, contents.arrays)
+    with pytest.raises(ArtifactError):
+        opcal.load(path)
+    container.write(path, contents.manifest | {"costs": 2.0}, contents.arrays)
+    with pytest.raises(ArtifactError):
+        opcal.load(path)
+
+
+@pytest.mark.parametrize("wrong", [np.full((3, 4, 5), 1e300), np.ones((3, 5, 6)), np.ones((3, 4, 4)), np.ones((3, 4))])
+def test_gains_of_a_wrong_size_are_refused(wrong, tmp_path):
+    _, path = with_matrix(tmp_path / "x.opcal")
+    contents = container.read(path)
+    name = contents.manifest["gains"]["values"]["array"]
+    container.write(path, contents.manifest, contents.arrays | {name: wrong})
+    with pytest.raises(ArtifactError):
+        opcal.load(path)
+
+
 def test_bombs_pickles_and_other_zips_are_refused_before_they_are_unpacked(saved, tmp_path):
     packed_anew(saved, compression=zipfile.ZIP_DEFLATED)
     with pytest.raises(ArtifactError, match="packed anew"):
@@ -235,7 +312,9 @@ def test_the_first_versions_files_stay_readable():
     folder = Path(__file__).parent / "versions"
     for file in sorted(folder.glob("*.opcal")):
         expected = json.loads(file.with_suffix(".json").read_text())
-        np.testing.assert_allclose(opcal.load(file).confidence(NEW.pool)[:20], expected, rtol=0, atol=1e-9)
+        loaded = opcal.load(file)
+        np.testing.assert_allclose(loaded.confidence(NEW.pool)[:20], expected, rtol=0, atol=1e-9)
+        assert set(loaded.decisions(NEW.pool).names) == {"act", "reject"}
     assert len(list(folder.glob("v1-*.opcal"))) == 2
 
 

@@ -131,6 +131,11 @@ def test_the_commands_export_inspect_and_score_work_as_typed(tmp_path):
     assert json.loads(done.output)["rows"] == 240
     np.testing.assert_allclose(pq.read_table(tmp_path / "f.parquet")["confidence"], expected, rtol=0, atol=1e-9)
     assert run("export", tmp_path / "ward").exit_code == 2
+    (tmp_path / "costs.yaml").write_text("loss: 3\nactions: {person: {cost: 0.5}}\n")
+    out = run("export", tmp_path / "ward", "--out", tmp_path / "c.opcal", "--costs", tmp_path / "costs.yaml")
+    assert out.exit_code == 0
+    assert "costs      by class, of act, person" in run("inspect", tmp_path / "c.opcal").output
+    assert json.loads(run("inspect", tmp_path / "c.opcal", "--json").output)["actions"] == ["act", "person"]
     assert run("inspect", tmp_path / "none.opcal").exit_code == 1
     for name in ("export", "inspect", "score"):
         assert "Example:" in run(name, "--help").output

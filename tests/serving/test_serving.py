@@ -155,6 +155,22 @@ def test_decisions_follow_the_costs_and_nobody_acts_on_what_is_outside(server):
     assert (status, "costs: loss" in told["error"]) == (422, True)
 
 
+def test_decisions_go_by_the_artefacts_own_costs_where_a_request_brings_none(tmp_path):
+    offer = {"gain": 1, "loss": {"a": 1, "b": 2, "c": 3, "d": 4}, "actions": {"person": {"cost": 0.5}}}
+    calibrator = opcal.OperationalCalibrator("paper", costs=opcal.costs.from_dict(offer, list("abcd")))
+    server = Server(calibrator.fit(POOL, range(40), labels=CASE.labels[:40]).save(tmp_path / "x.opcal"))
+    try:
+        own, told = (server.ask("/decide", items(slice(0, 60)) | more)[1] for more in ({}, {"costs": offer}))
+        assert own["action"] == told["action"]
+        assert own["expected_gain"] == told["expected_gain"]
+        assert set(own["action"]) == {"act", "person"}
+        assert server.ask("/decide", items(3))[1]["action"] == own["action"][3]
+        assert set(server.ask("/decide", items(slice(0, 60)) | {"costs": 1})[1]["action"]) == {"act", "reject"}
+        assert set(server.ask("/decide", items(slice(0, 60)) | {"threshold": 0.5})[1]["action"]) == {"act", "reject"}
+    finally:
+        server.stop()
+
+
 def test_the_door_is_that_of_every_opcal_server(path):
     server = Server(path, [TOKEN])
     try:

@@ -8,16 +8,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from opcal import costs as worth
 from opcal._threads import one_thread
 from opcal.artifact import container
+from opcal.artifact.gains import Gains, stored_gains
 from opcal.artifact.manifest import Manifest, current
 from opcal.artifact.scorers import ROOTS, Scorer
 from opcal.artifact.tree import Decoder
+from opcal.core.cost_matrix import CostMatrix
+from opcal.core.costs import Costs, loss_from_threshold
 from opcal.core.fence import Fence, fenced
 from opcal.core.method import BoolArray, FloatArray, Outputs
 from opcal.core.posterior import Posterior
 from opcal.errors import ArtifactError, InvalidInput
 from opcal.pool import Pool
+
+HIGHEST = 1 - 1e-9
+"""Of thresholds that a loss belongs to."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,21 @@ class Artifact:
     digest: str
     """Names this artefact in logs and metrics: SHA-256 of its manifest, which holds that of its arrays."""
     signer: str | None = None
+    gains: Gains | None = None
+    """Where the calibrator's costs were a matrix."""
 
     @property
     def threshold_(self) -> float:
         """The confidence from which you act."""
         return self.manifest.threshold
+
+    @property
+    def costs_(self) -> CostMatrix | float:
+        """The calibrator's own costs; where it had none, the loss for which its threshold is the right one."""
+        if self.gains is not None:
+            return self.gains.matrix
+        own = self.manifest.costs
+        return loss_from_threshold(min(self.threshold_, HIGHEST)) if own is None else own
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -91,6 +108,19 @@ class Artifact:
         found = fenced(self.judge(rows), outside)
         return Judged(found.mean, found.sd, found.above(at), found.mean >= at, outside)
 
+    def decisions(
+        self, pool: Pool, costs: CostMatrix | Costs | float | None = None, *, judged: Judged | None = None
+    ) -> worth.Decisions:
+        """What to do with each item, by expected gain; by the artefact's own costs where none are given.
+
+        An item outside all that was seen counts as wrong, so that nobody acts on it. `judged` is what `judged` gave
+        for these rows, where it is known. Capacities hold for this pool.
+        """
+        self._refuse(pool)
+        found = self.judged(pool.outputs) if judged is None else judged
+        given = self.costs_ if costs is None else costs
+        return worth.decisions(given, pool, np.where(found.outside, 0.0, found.confidence))
+
     def confidence_one(
         self,
         features: ArrayLike,
@@ -122,7 +152,8 @@ def load(path: str | Path, *, trusted: str | Path | None = None) -> Artifact:
         fence = decode(stored["fence"])
         if type(scorer) not in ROOTS or type(fence) not in (Fence, type(None)):
             raise ValueError("it holds no method")
-        artifact = Artifact(manifest, scorer, fence, contents.digest, contents.signer)
+        gains = stored_gains(stored, decode, manifest)
+        artifact = Artifact(manifest, scorer, fence, contents.digest, contents.signer, gains)
         _try_out(artifact, decode.sizes)
     except ArtifactError:
         raise

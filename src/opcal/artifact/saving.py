@@ -12,6 +12,7 @@ import opcal
 from opcal._threads import one_thread
 from opcal.artifact import container, signing
 from opcal.artifact.artifact import Artifact
+from opcal.artifact.gains import gains_of
 from opcal.artifact.manifest import Layout, Manifest
 from opcal.artifact.scorers import scorer_of
 from opcal.artifact.tree import Encoder
@@ -45,6 +46,8 @@ def save(
         encode = Encoder()
         fence = Fence.of(calibrator.pool_.features, calibrator.field_.generator("fence"), FEW)
         description = {"scorer": encode(scorer), "fence": encode(fence)}
+    if (gains := gains_of(calibrator)) is not None:
+        description["gains"] = encode(gains)
     manifest = described(calibrator, method, audit or {})
     container.write(place, manifest.as_json() | description, encode.arrays, signer)
     return place
@@ -55,12 +58,12 @@ def artifact_of(calibrator: OperationalCalibrator) -> Artifact:
     with one_thread():
         method, scorer = scorer_of(calibrator.learner_)
         fence = Fence.of(calibrator.pool_.features, calibrator.field_.generator("fence"), FEW)
-    return Artifact(described(calibrator, method, {}), scorer, fence, "not saved")
+    return Artifact(described(calibrator, method, {}), scorer, fence, "not saved", gains=gains_of(calibrator))
 
 
 def described(calibrator: OperationalCalibrator, method: str, figures: dict[str, Any]) -> Manifest:
     pool, answers = calibrator.pool_, calibrator.answers_
-    # A whole matrix stays with the caller: /decide takes it with the request, and its threshold is stored.
+    # A whole matrix is stored beside the method, as `Gains`.
     costs = calibrator.costs.u if isinstance(calibrator.costs, Costs) else calibrator.costs
     costs = None if isinstance(costs, CostMatrix) else costs
     fitted = {

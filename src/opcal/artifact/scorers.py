@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from opcal.artifact.gains import Gains
 from opcal.core import correctness, stack
 from opcal.core.doubt import Doubt
 from opcal.core.embedding import Embedding, FieldKernel, Places, Seen
@@ -199,6 +200,7 @@ KINDS: dict[str, type[Any]] = {
     **{kind.__name__: kind for kind in (Solved, Fitted, Kernel)},
     "Clustered": Clustered,
     "Fence": Fence,
+    "Gains": Gains,
     "Laplace": correctness.Laplace,
     "Scorer": stack.Scorer,
     "Rightness": correctness.Scorer,

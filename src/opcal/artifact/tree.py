@@ -36,6 +36,7 @@ SHAPES: dict[str, dict[str, str]] = {
     "Solved": {"alpha": "n K", "solve": "n n"},
     "Fitted": {"points": "n d", "weights": "n", "root": "n n", "noise": "n"},
     "Clustered": {"centre": "d", "points": "L d", "medoids": "L d"},
+    "Gains": {"values": "a k *"},
     "Fence": {"mean": "d", "scale": "d", "rows": "n d", "known": "m"},
 }
 EVERYWHERE = {"d", "K"}

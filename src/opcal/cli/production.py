@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import click
 
 from opcal.artifact import Artifact, load
+from opcal.calibrator import OperationalCalibrator
+from opcal.cli.assessing import costs_option, read_costs
 from opcal.cli.progress import counting, working
 from opcal.cli.sessions import as_json, opened, session
 
@@ -24,10 +27,13 @@ trusted = click.option("--trusted", type=FILE, help="PEM file of the Ed25519 key
 @click.option("--behind", type=FILE, help="With --onnx: your own ONNX model, to be joined in front.")
 @click.option("--features", help="With --behind: the output, or any value inside, that holds the features.")
 @click.option("--logits", help="With --behind: the output that holds the logits. [default: the first]")
+@costs_option
 @click.option("--sign", type=FILE, help="PEM file with the Ed25519 private key to sign it with.")
 @as_json
 def export(session: str, out: Path | None, onnx: Path | None, sign: Path | None, as_json: bool, **options: Any) -> None:
     """Write what is needed to score: an .opcal file, and an ONNX model where you ask for one.
+
+    With --costs the file holds these costs instead of the session's, and `/decide` goes by them.
 
     \b
     Example:  opcal export ward3 --out ward3.opcal
@@ -43,7 +49,7 @@ def export(session: str, out: Path | None, onnx: Path | None, sign: Path | None,
 
     written: list[Path] = []
     with working("fitting"), opened(session) as found:
-        calibrator = found.calibrator()
+        calibrator = with_costs(found.calibrator(), options["costs_file"])
         if out is not None:
             written.append(save(calibrator, out, key=sign, audit=held_out_figures(calibrator)))
     if onnx is not None:
@@ -62,6 +68,15 @@ def export(session: str, out: Path | None, onnx: Path | None, sign: Path | None,
     click.echo(f"Next: opcal inspect {out}" if out else "Inputs and outputs are named in docs/production.md.")
 
 
+def with_costs(calibrator: OperationalCalibrator, file: Path | None) -> OperationalCalibrator:
+    """A calibrator that others do not share, with the costs in a file."""
+    if file is None:
+        return calibrator
+    made = copy(calibrator)
+    made.costs = read_costs(file, calibrator.pool_)
+    return made
+
+
 @click.command("inspect")
 @artifact
 @trusted
@@ -73,8 +88,13 @@ def inspect(artifact: Path, trusted: Path | None, as_json: bool) -> None:
     Example:  opcal inspect ward3.opcal
     """
     found = load(artifact, trusted=trusted)
-    about = found.manifest.as_json() | {"digest": found.digest, "signer": found.signer}
+    about = found.manifest.as_json() | {"actions": actions(found), "digest": found.digest, "signer": found.signer}
     click.echo(json.dumps(about, indent=1) if as_json else readable(found, artifact))
+
+
+def actions(found: Artifact) -> list[str]:
+    """What its costs choose between."""
+    return ["act", *(["reject"] if found.gains is None else found.gains.names)]
 
 
 def readable(found: Artifact, path: Path) -> str:
@@ -84,6 +104,7 @@ def readable(found: Artifact, path: Path) -> str:
         f"{path}: artefact of opcal {m.opcal}, method {m.method}, made {m.created}, {path.stat().st_size:,} bytes",
         f"  model      {m.layout}{names}" + "".join(f", {k} {v}" for k, v in m.model.items()),
         f"  act from   {m.threshold:g}" + (f", for a loss of {m.costs:g}" if m.costs is not None else ""),
+        *([] if found.gains is None else [f"  costs      by class, of {', '.join(actions(found))}"]),
         f"  fitted on  {m.fitted.get('items', 0):,} items and {m.fitted.get('answers', 0):,} answers, "
         f"{m.fitted.get('right', 0):,} of them right predictions",
         *(f"  audit      {name.replace('_', ' ')}: {_figure(value)}" for name, value in m.audit.items()),

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
 import opcal
 from opcal import costs
-from opcal.artifact.artifact import Artifact, Judged
+from opcal.artifact.artifact import HIGHEST, Artifact, Judged
+from opcal.core.cost_matrix import CostMatrix
 from opcal.core.costs import loss_from_threshold
 from opcal.errors import OpcalError
 from opcal.web.security import App, Guard, Message, Receive, Rules, Scope, Send
@@ -101,17 +101,15 @@ def routes(holder: Holder, metrics: Metrics) -> FastAPI:
 
 
 def decided(artifact: Artifact, asked: bodies.Asked) -> tuple[Judged, dict[str, list[Any]]]:
-    """By expected gain; an item outside all that was seen counts as wrong, so that nobody acts on it."""
+    """By the request's costs or threshold, else by the artefact's own costs."""
     judged = artifact.judged(asked.rows, asked.threshold)
-    matrix: Any = asked.costs
-    if matrix is None:
-        own = artifact.manifest.costs
-        at = artifact.threshold_ if asked.threshold is None else asked.threshold
-        matrix = own if own is not None and asked.threshold is None else loss_from_threshold(min(at, 1 - 1e-9))
-    else:
+    given: CostMatrix | float | None = None
+    if asked.costs is not None:
         names = artifact.classes or asked.pool.n_classes or int(asked.rows.predicted.max()) + 1
-        matrix = costs.from_dict(matrix, names, where="costs: ")
-    found = costs.decisions(matrix, asked.pool, np.where(judged.outside, 0.0, judged.confidence))
+        given = costs.from_dict(asked.costs, names, where="costs: ")
+    elif asked.threshold is not None:
+        given = loss_from_threshold(min(asked.threshold, HIGHEST))
+    found = artifact.decisions(asked.pool, given, judged=judged)
     names_of = [found.names[i] for i in found.action.tolist()]
     return judged, {"action": names_of, "expected_gain": found.expected.tolist()}
 
