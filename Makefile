@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 
 # What `make test` leaves to targets of its own.
-ELSEWHERE := not shared and not extract and not bridges and not crash and not slow and not browser and not paper
+ELSEWHERE := not shared and not extract and not bridges and not crash and not slow and not browser and not paper and not studio
 
 .PHONY: demo test test-shared test-bridges test-extract test-extract-full test-paper crash crash-production statistics
-.PHONY: browser paper paper-quick paper-docs lint format clean
+.PHONY: test-label-studio browser paper paper-quick paper-docs lint format clean
 .PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust
 
 demo: $(VENV)/.core
@@ -29,6 +29,11 @@ statistics: $(VENV)/.dev
 # PyTorch, Hugging Face, MLflow around an artefact.
 test-bridges: $(VENV)/.bridges
 	HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 $(BIN)/python -m pytest -m bridges tests/bridges $(ARGS)
+
+# A real Label Studio, in an environment of its own: its requirements do not go with ours.
+STUDIO ?= build/label-studio-1.23.0
+test-label-studio: $(VENV)/.dev $(STUDIO)/.installed
+	OPCAL_LABEL_STUDIO=$(STUDIO)/bin/label-studio $(BIN)/python -m pytest -m studio tests/serving $(ARGS)
 
 # Kills while saving, mutated files, hot reloads and 200 watched fields, in the numbers that are promised.
 crash-production: $(VENV)/.dev
@@ -132,6 +137,11 @@ paper-docs: $(VENV)/.paper
 $(VENV)/.bridges: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[dev,huggingface,mlflow]" onnxscript
+	@touch $@
+
+$(STUDIO)/.installed:
+	$(PYTHON) -m venv $(STUDIO)
+	$(STUDIO)/bin/python -m pip install --quiet label-studio==1.23.0
 	@touch $@
 
 $(VENV)/.extract: $(VENV)/.dev

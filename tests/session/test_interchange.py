@@ -149,7 +149,7 @@ def test_exports_of_label_studio_are_read_in_both_shapes_and_twice_is_once(tmp_p
         rows = session.answers()
         assert [(r["item"], r["answer"], r["annotator"]) for r in rows] == [
             ("scan,1", "b", "ann@ward"),
-            ("scan,2", "skip", "3"),
+            ("scan,2", "skip", "label-studio 3"),
         ]
         assert sum(e.kind in ("answer", "skip") for e in session.events()) == 2
     with begun(tmp_path / "b") as session:

@@ -55,8 +55,9 @@ def command(
 def label_studio(session: str, host: str, port: int, names: tuple[str, ...], secret_file: Path | None) -> None:
     """Label Studio's ML backend over a session: predictions and order there, annotations back here.
 
-    In Label Studio, add the URL under Settings, Model, and URL/webhook under Settings, Webhooks (with payloads). Tasks
-    name their item in data.item, as `opcal ask --label-studio` writes them.
+    In Label Studio, add the URL under Settings, Model; the webhook, URL/webhook, it makes itself. Tasks name their item
+    in data.item, as `opcal ask --label-studio` writes them; the labelling interface is <Choices name="label"
+    toName="item"> over the classes.
 
     \b
     Example:  opcal label-studio ward3 --port 9090

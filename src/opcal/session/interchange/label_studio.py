@@ -68,7 +68,7 @@ def _annotation(task: dict[str, Any], annotation: dict[str, Any]) -> dict[str, A
         "answer": "(skip)" if annotation.get("was_cancelled") else _one(choices),
         "annotator": _who(annotation.get("completed_by")),
         "time": annotation.get("created_at"),
-        "id": _id(annotation),
+        "id": annotation_id(annotation),
         **{name: meta.get(name) for name in ("purpose", "inclusion", "uniform")},
     }
 
@@ -83,7 +83,7 @@ def _flat(task: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
         "answer": _one(choices),
         "annotator": _who(task.get("annotator")),
         "time": task.get("created_at"),
-        "id": _id(of),
+        "id": annotation_id(of),
     }
 
 
@@ -98,16 +98,21 @@ def _one(choices: list[Any]) -> str | None:
 
 
 def _who(completed_by: Any) -> str | None:
+    """An email where it is told; Label Studio's number of a user as `label-studio 3`."""
     if isinstance(completed_by, dict):
         completed_by = completed_by.get("email") or completed_by.get("id")
-    return None if completed_by is None else str(completed_by)
+    return f"label-studio {completed_by}" if isinstance(completed_by, int) else completed_by or None
 
 
-def _id(annotation: dict[str, Any]) -> str | None:
-    """The same annotation gives the same id, a changed one another."""
-    if annotation.get("unique_id"):
-        return f"{annotation['unique_id']}{_changed(annotation)}"
-    return None if annotation.get("id") is None else f"label-studio-{annotation['id']}{_changed(annotation)}"
+def annotation_id(annotation: dict[str, Any]) -> str | None:
+    """The same annotation gives the same id, a changed one another: by webhook and in every export.
+
+    Its number goes first, for that is all that Label Studio says of a deleted one; opcal's own exports have none.
+    """
+    number, unique = annotation.get("id"), annotation.get("unique_id")
+    if number is None and not unique:
+        return None
+    return f"{unique if number is None else f'label-studio-{number}'}{_changed(annotation)}"
 
 
 def _changed(annotation: dict[str, Any]) -> str:

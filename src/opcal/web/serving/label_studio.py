@@ -1,7 +1,8 @@
 """Label Studio's ML backend over a session: it shows opcal's predictions and order, and gives back what people say.
 
-Label Studio asks /health and /setup, then /predict with tasks; it sends annotations to /webhook, sometimes twice. It
-cannot send a bearer token, so the secret, where one is wanted, is the first part of the path.
+Label Studio asks /health and /setup, then /predict with tasks; it sends annotations to /webhook, once for each webhook
+of the project (it makes one itself when the backend is added). It cannot send a bearer token, so the secret, where one
+is wanted, is the first part of the path.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fastapi.responses import JSONResponse
 from opcal.calibrator import OperationalCalibrator
 from opcal.errors import InvalidInput, OpcalError
 from opcal.session import Given, Session
-from opcal.session.interchange.label_studio import ITEM_KEYS, rows
+from opcal.session.interchange.label_studio import ITEM_KEYS, annotation_id, rows
 from opcal.session.wording import meaning
 from opcal.web.security import App, Caller, Guard, Headers, Rules, Scope
 
@@ -123,18 +124,19 @@ def taken(session: Session, body: dict[str, Any]) -> int:
     if row["item"] is None:
         raise InvalidInput(f"the task names no item: its data needs one of {', '.join(ITEM_KEYS)}")
     said = meaning(row["answer"] or "skip", session.settings)
-    annotator = f"label-studio {row['annotator'] or 'somebody'}"
-    id = f"label-studio-{annotation.get('id')}-{annotation.get('updated_at') or ''}"
-    session.record([Given(row["item"], annotator=annotator, id=id, **said)])
+    annotator = row["annotator"] or "label-studio"
+    session.record([Given(row["item"], annotator=annotator, id=row["id"], **said)])
     return 1
 
 
 def _undone(session: Session, number: Any) -> int:
-    begins = f"label-studio-{number}-"
-    told = [row for row in session.answers() if str(row["id"]).startswith(begins)]
-    for row in told:
-        session.undo(row["annotator"], row["id"], id=f"deleted-{row['id']}")
-    return len(told)
+    """Every version of an annotation: what a correction had replaced is in force again once that is undone."""
+    name, count = f"{annotation_id({'id': number})}-", 0
+    while told := [row for row in session.answers() if f"{row['id']}-".startswith(name)]:
+        for row in told:
+            session.undo(row["annotator"], row["id"], id=f"deleted-{row['id']}")
+        count += len(told)
+    return count
 
 
 def _item(task: Any) -> str | None:
