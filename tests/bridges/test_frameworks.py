@@ -117,6 +117,52 @@ def test_a_hugging_face_pipeline_keeps_its_answers(tmp_path):
     assert "sd" in both(texts[0], top_k=2)[0]
 
 
+def image_model(kind):
+    """A network of random weights for three classes, built from its configuration."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    if kind == "resnet":  # convolutions: the linear layer's input is what was pooled and flattened
+        size = {"embedding_size": 8, "hidden_sizes": [8, 12], "depths": [1, 1], "layer_type": "basic"}
+        return transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=3, **size)).eval()
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.ViTConfig(image_size=16, patch_size=8, num_labels=3, **size)
+    return transformers.ViTForImageClassification(config).eval()
+
+
+@pytest.mark.parametrize("kind", ["vit", "resnet"])
+def test_an_image_pipeline_keeps_its_answers_too(kind, tmp_path):
+    transformers, image = pytest.importorskip("transformers"), pytest.importorskip("PIL.Image")
+    import torch
+
+    from opcal.bridges import CalibratedPipeline
+
+    model = image_model(kind)
+    processor = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
+    pipe = transformers.pipeline("image-classification", model=model, image_processor=processor, device="cpu")
+    rng = np.random.default_rng(0)
+    pictures = [image.fromarray(rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)) for _ in range(60)]
+    seen, head = [], [m for m in model.modules() if isinstance(m, torch.nn.Linear)][-1]
+    hook = head.register_forward_pre_hook(lambda m, i: seen.append(i[0].detach()))
+    with torch.no_grad():
+        h = np.vstack([model(**processor(p, return_tensors="pt")).logits.numpy() for p in pictures])
+    hook.remove()
+    pool = opcal.Pool.from_arrays(torch.cat(seen).numpy(), h)
+    calibrator = opcal.OperationalCalibrator("paper").fit(pool, range(30), labels=rng.integers(0, 3, 30))
+    both = CalibratedPipeline(pipe, calibrator.save(tmp_path / "x.opcal"))
+    plain, found = pipe(pictures[:5]), both(pictures[:5])
+    for before, after in zip(plain, found, strict=True):
+        assert [a["label"] for a in before] == [a["label"] for a in after]
+        np.testing.assert_allclose([a["score"] for a in before], [a["score"] for a in after], atol=1e-6)
+        assert ["confidence" in a for a in after] == [True, False, False]
+    expected = calibrator.confidence(pool)[:5]
+    np.testing.assert_allclose([a[0]["confidence"] for a in found], expected, atol=1e-5)
+    pictures[0].save(tmp_path / "one.png")
+    (top,) = both(str(tmp_path / "one.png"), top_k=1)
+    assert top["confidence"] == pytest.approx(expected[0], abs=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_scores_a_table_and_its_folder_names_no_path_of_this_machine(tmp_path):
     mlflow = pytest.importorskip("mlflow")
