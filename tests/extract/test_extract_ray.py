@@ -8,12 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
+from conftest import make_case
 from extract_cases import WEIGHT, differing, image_folder, rows
 
+import opcal
 from opcal import errors
+from opcal.artifact import scoring
+from opcal.cli import main
 from opcal.extract import extract
 from opcal.extract.engines import run_parts
 from opcal.extract.partitions import parts
+from opcal.pool import streaming
 
 ray = pytest.importorskip("ray")
 torch = pytest.importorskip("torch")
@@ -126,3 +132,29 @@ def test_any_work_runs_over_parts_in_their_order_and_errors_stay_themselves(engi
     assert list(run_parts(Doubled, list(range(12)), engine=engine, workers=2)) == [2 * i for i in range(12)]
     with pytest.raises(errors.InvalidInput, match=r"^thirteen$"):
         list(run_parts(Doubled, [1, 13], engine=engine, workers=2))
+
+
+@pytest.mark.parametrize("method", ["paper", "auto"])
+def test_scoring_on_ray_writes_the_same_table_to_the_bit(method, tmp_path, monkeypatch):
+    assert scoring.SHARE % streaming.ROWS == 0  # the same blocks, whoever computes them
+    monkeypatch.setattr(scoring, "SHARE", streaming.ROWS)
+    n = 2 * streaming.ROWS + 1000
+    case = make_case(n=n)
+    pool = opcal.Pool.from_arrays(case.features, case.logits, ids=[f"item {i}" for i in range(n)])
+    pool.save(tmp_path / "pool")
+    some = pool.take(np.arange(2000))
+    artifact = opcal.OperationalCalibrator(method).fit(some, range(60), labels=case.labels[:60]).save(tmp_path / "a")
+    for engine in ("here", "ray"):
+        command = ["score", str(artifact), str(tmp_path / "pool"), "--out", str(tmp_path / engine), "--engine", engine]
+        found = CliRunner().invoke(main, command)
+        assert (found.exit_code, f"{n:,} rows" in found.output) == (0, True), found.output
+    assert pq.read_table(tmp_path / "ray").equals(pq.read_table(tmp_path / "here"))
+    assert ray.is_initialized()  # a cluster that was there before stays
+
+
+def test_an_artefact_that_was_replaced_meanwhile_scores_nothing(tmp_path):
+    case = make_case(n=60)
+    case.pool.save(tmp_path / "pool")
+    opcal.OperationalCalibrator("paper").begin(case.pool).save(tmp_path / "a")
+    with pytest.raises(errors.ArtifactError, match="replaced while it scored"):
+        scoring._piece(str(tmp_path / "a"), str(tmp_path / "pool"), "another", 0, 60)

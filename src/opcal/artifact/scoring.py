@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opcal.artifact.artifact import Artifact, load
-from opcal.errors import IncompatiblePool, MissingDependency, UnknownOption
+from opcal.errors import ArtifactError, IncompatiblePool, MissingDependency, UnknownOption
 from opcal.pool.streaming import Stream
 
 SHARE = 131_072
@@ -100,15 +100,19 @@ def _with_ray(artifact: Artifact, stream: Stream, path: Path) -> Iterator[pa.Tab
     ahead = 2 * max(int(ray.cluster_resources().get("CPU", 1)) if ray.is_initialized() else 2, 1)
     waiting: list[Any] = []
     for start in starts:
-        waiting.append(remote.remote(str(path.resolve()), str(stream.path.resolve()), start, start + SHARE))
+        files = str(path.resolve()), str(stream.path.resolve())
+        waiting.append(remote.remote(*files, artifact.digest, start, start + SHARE))
         if len(waiting) > ahead:
             yield ray.get(waiting.pop(0))
     for piece in waiting:
         yield ray.get(piece)
 
 
-def _piece(artifact: str, pool: str, start: int, stop: int) -> pa.Table:
-    return pa.concat_tables(tables(load(artifact), Stream.open(pool), start, stop))
+def _piece(artifact: str, pool: str, digest: str, start: int, stop: int) -> pa.Table:
+    found = load(artifact)
+    if found.digest != digest:  # what was checked, and its signature, is not what a worker reads now
+        raise ArtifactError(f"{artifact} was replaced while it scored, or is another file on a worker: score again")
+    return pa.concat_tables(tables(found, Stream.open(pool), start, stop))
 
 
 ENGINES: dict[str, Callable[[Artifact, Stream, Path], Iterator[pa.Table]]] = {"here": _here, "ray": _with_ray}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -121,14 +123,26 @@ def _figure(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def workers(engine: str, address: str | None) -> AbstractContextManager[None]:
+    """Ray's, where they are asked for; one for each processor of this machine unless a cluster is named."""
+    if engine != "ray":
+        return nullcontext()
+    from opcal.extract import cluster
+
+    return cluster.running(address, os.cpu_count() or 1, threads=1)
+
+
 @click.command("score")
 @artifact
 @click.argument("pool", type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=FILE, help="Parquet file to write.")
 @click.option("--engine", type=click.Choice(["here", "ray"]), default="here", show_default=True, help="Who computes.")
+@click.option("--address", help="Address of a Ray cluster; default: one on this machine.")
 @trusted
 @as_json
-def score(artifact: Path, pool: Path, out: Path, engine: str, trusted: Path | None, as_json: bool) -> None:
+def score(
+    artifact: Path, pool: Path, out: Path, engine: str, address: str | None, trusted: Path | None, as_json: bool
+) -> None:
     """Score a stored pool of any size: id, predicted, confidence, sd, above, act, outside, model_confidence.
 
     \b
@@ -136,6 +150,6 @@ def score(artifact: Path, pool: Path, out: Path, engine: str, trusted: Path | No
     """
     from opcal.artifact.scoring import score as run
 
-    with counting("scoring") as seen:
+    with workers(engine, address), counting("scoring") as seen:
         rows = run(artifact, pool, out, engine=engine, trusted=trusted, progress=seen)
     click.echo(json.dumps({"rows": rows, "out": str(out)}) if as_json else f"{out}: {rows:,} rows")

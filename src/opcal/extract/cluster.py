@@ -7,6 +7,8 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from opcal.errors import MissingDependency
@@ -42,6 +44,16 @@ def begin(address: str | None, workers: int, threads: int | None = None) -> bool
         warnings.simplefilter("ignore")
         found.init(logging_level=logging.ERROR, log_to_driver=False, runtime_env={"env_vars": variables}, **how)
     return True
+
+
+@contextmanager
+def running(address: str | None, workers: int, threads: int | None = None) -> Iterator[None]:
+    """A cluster to work on; one that was started for it ends with the block."""
+    started = begin(address, workers, threads)
+    try:
+        yield
+    finally:
+        end(started)
 
 
 def end(started: bool) -> None:
