@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import rounds
 
 import opcal
-from opcal.metrics import brier
-from opcal.monitor import next_round, watch
+from opcal.monitor import watch
 
 pytestmark = pytest.mark.shared
 
@@ -48,30 +48,12 @@ def test_items_of_another_data_set_are_not_trusted(shared, mine, other):
     assert (found.posterior.above(0.9) < 0.5).mean() >= 0.95
 
 
-def test_thirty_new_labels_beside_sixty_old_ones_are_worth_sixty_new_ones(shared):
-    """Half of the new field's digits are of another source."""
-    (z, h, y, *_), (z2, h2, y2, *_) = arrays(shared, "t1_mnist_usps"), arrays(shared, "origin_t1_mnist")
-    losses = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        a, b = rng.permutation(len(z)), rng.permutation(len(z2))
-
-        def mixed(low, high, a=a, b=b):
-            one, two = a[900 + low : 900 + high], b[low:high]
-            return np.vstack([z[one], z2[two]]), np.vstack([h[one], h2[two]]), np.append(y[one], y2[two])
-
-        old = opcal.Pool.from_arrays(z[a[:900]], h[a[:900]])
-        first = taught(opcal.OperationalCalibrator(random_state=seed).begin(old, budget=60), y[a[:900]])
-        zn, hn, yn = mixed(0, 450)
-        zt, ht, yt = mixed(450, 900)
-        new, test = opcal.Pool.from_arrays(zn, hn), opcal.Pool.from_arrays(zt, ht)
-        second = taught(next_round(first, new).begin(first, budget=30), yn)
-        anew = taught(opcal.OperationalCalibrator(random_state=seed).begin(new, budget=60), yn)
-        losses.append([brier(c.confidence(test), test.predicted == yt) for c in (second, anew)])
-    assert np.mean(losses, 0)[0] <= np.mean(losses, 0)[1]
-
-
-def taught(calibrator, labels):
-    while len(i := calibrator.ask(15)):
-        calibrator.tell(i, labels=labels[i])
-    return calibrator
+@pytest.mark.parametrize("kind", ["mixed", pytest.param("blurred 1", marks=pytest.mark.paper)])
+def test_thirty_new_labels_beside_sixty_old_ones_are_worth_sixty_new_ones(kind, shared):
+    """Digits: half of the new field's are of another source, or all are blurred (bench/rounds.py, twelve splits)."""
+    if kind != "mixed":
+        pytest.importorskip("torch")
+    (found,) = rounds.measure(shared, [kind], 12)
+    assert found["second round"] <= found["60 anew"]
+    assert found["second round"] < found["30 anew"]
+    assert found["second round"] < found["first round only"]
