@@ -18,7 +18,7 @@ from conftest import make_case
 
 import opcal
 from opcal import methods
-from opcal.artifact import container
+from opcal.artifact import container, limits
 from opcal.errors import ArtifactError, IncompatiblePool, InvalidArray, InvalidInput, NotBegun
 
 CASE, NEW = make_case(n=160), make_case(n=90, seed=0)
@@ -111,33 +111,6 @@ def test_a_method_of_your_own_is_refused_by_name(tmp_path):
     with pytest.raises(ArtifactError, match="Own cannot be saved"):
         calibrator.save(tmp_path / "x.opcal")
     assert not list(tmp_path.iterdir())
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    changed, kind = bytearray(data), rng.randrange(5)
-    at = rng.randrange(len(data))
-    if kind == 0:
-        changed[at] ^= 1 << rng.randrange(8)
-    elif kind == 1:
-        del changed[at:]
-    elif kind == 2:
-        del changed[at : at + rng.randrange(1, 64)]
-    elif kind == 3:
-        changed[at:at] = rng.randbytes(rng.randrange(1, 64))
-    else:
-        changed[at : at + 8] = b"\xff" * 8
-    return bytes(changed)
-
-
-@pytest.mark.parametrize("times", [1000, pytest.param(10_000, marks=pytest.mark.crash)])
-def test_mutated_files_are_all_refused(times, tmp_path):
-    data, rng = fitted(methods.Temperature()).save(tmp_path / "x.opcal").read_bytes(), random.Random(0)
-    file = tmp_path / "y.opcal"
-    for _ in range(times):
-        if (other := mutated(data, rng)) != data:
-            file.write_bytes(other)
-            with pytest.raises(ArtifactError):
-                opcal.load(file)
 
 
 def leaves(tree, path=()):
@@ -284,7 +257,7 @@ def test_bombs_pickles_and_other_zips_are_refused_before_they_are_unpacked(saved
         with pytest.raises(ArtifactError, match=file.name):
             opcal.load(file)
     with (tmp_path / "huge.opcal").open("wb") as file:
-        file.truncate(2 * container.LARGEST)
+        file.truncate(2 * limits.LARGEST)
     with pytest.raises(ArtifactError, match="at most"):
         opcal.load(tmp_path / "huge.opcal")
 
@@ -336,9 +309,9 @@ def test_a_signature_holds_for_its_key_and_for_nothing_else(tmp_path):
     with pytest.raises(ArtifactError, match="another key"):
         opcal.load(path, trusted=other_public)
     contents = container.read(path)
-    forged = container._members(path.read_bytes())
+    forged = container._members(path)
     forged["manifest.json"] = json.dumps(contents.manifest | {"threshold": 0.1}, indent=1, sort_keys=True).encode()
-    path.write_bytes(container._packed(forged))
+    path.write_bytes(container._packed(forged).getvalue())
     with pytest.raises(ArtifactError, match="does not fit its contents"):
         opcal.load(path)
     unsigned = fitted("paper").save(tmp_path / "y.opcal")

@@ -59,7 +59,8 @@ class Layout:
         return Outputs(z, np.array([confidence], np.float64), np.array([predicted], np.intp))
 
     def made_up(self) -> Outputs:
-        z = np.vstack([np.zeros(self.features), np.ones(self.features)]).astype(np.float32)
+        z = np.zeros((2, self.features), np.float32)
+        z[1] = 1
         if self.classes is None:
             return Outputs(z, np.array([0.5, 0.9]), np.array([0, 1]))
         h = np.zeros((2, self.classes), np.float32)
