@@ -9,7 +9,7 @@ ELSEWHERE := not shared and not extract and not bridges and not crash and not sl
 
 .PHONY: demo test test-shared test-bridges test-extract test-extract-full test-paper crash crash-production statistics
 .PHONY: test-label-studio browser paper paper-quick paper-docs lint format clean
-.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust bench-rounds
+.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust bench-rounds bench-serve
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -90,6 +90,9 @@ bench: $(VENV)/.bench
 
 bench-session: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/session_size.py $(ARGS)
+
+bench-serve: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/serve.py $(ARGS)
 
 bench-rounds: $(VENV)/.paper
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/rounds.py --shared $(SHARED) $(ARGS)

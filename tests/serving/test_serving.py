@@ -19,12 +19,13 @@ from conftest import make_case
 
 import opcal
 from opcal.artifact import container
-from opcal.errors import InvalidInput
+from opcal.artifact.manifest import Layout
+from opcal.errors import InvalidInput, OpcalError
 from opcal.web import security
 
 uvicorn = pytest.importorskip("uvicorn")
 
-from opcal.web.serving import Holder, application  # noqa: E402
+from opcal.web.serving import Holder, application, bodies  # noqa: E402
 from opcal.web.serving.tokens import Tokens  # noqa: E402
 
 CASE = make_case(n=160)
@@ -108,6 +109,24 @@ def test_safetensors_in_and_out_carry_the_same_bytes(server, path):
     assert (status, headers["opcal-artifact"]) == (200, opcal.load(path).digest)
     np.testing.assert_array_equal(load(answer)["confidence"], opcal.load(path).confidence(POOL))
     assert server.ask("/score", b"no", **{"content-type": kind})[0] == 422
+
+
+@pytest.mark.parametrize("number", ["1e400", "0.1", "1e-400", "-0.0", "16777217", "1e308", "9223372036854775808"])
+def test_with_and_without_orjson_a_request_is_read_alike(number, monkeypatch):
+    layout = Layout(1, 2)
+    body = f'{{"features": [[{number}], [2]], "logits": [[1, 2.5], [3, 4]]}}'.encode()
+
+    def read():
+        try:
+            rows = bodies.read(body, "application/json", layout).rows
+        except OpcalError as error:
+            return str(error)
+        return rows.features.tobytes() + rows.logits.tobytes()
+
+    with np.errstate(over="ignore"):
+        quick = read()
+        monkeypatch.setitem(sys.modules, "orjson", None)
+        assert read() == quick
 
 
 @pytest.mark.parametrize(
