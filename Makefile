@@ -9,7 +9,7 @@ ELSEWHERE := not shared and not extract and not bridges and not crash and not sl
 
 .PHONY: demo test test-shared test-bridges test-extract test-extract-full test-paper crash crash-production statistics
 .PHONY: test-label-studio browser paper paper-quick paper-docs lint format clean
-.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust bench-rounds bench-serve
+.PHONY: bench bench-crowd bench-extract bench-session bench-efficacy bench-robust bench-rounds bench-serve bench-watching
 
 demo: $(VENV)/.core
 	$(BIN)/opcal demo $(ARGS)
@@ -93,6 +93,9 @@ bench-session: $(VENV)/.dev
 
 bench-serve: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/serve.py $(ARGS)
+
+bench-watching: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/watching.py --shared $(SHARED) $(ARGS)
 
 bench-rounds: $(VENV)/.paper
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/rounds.py --shared $(SHARED) $(ARGS)

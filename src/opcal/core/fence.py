@@ -7,6 +7,7 @@ paintings against photographs through one network, this one at 1 % false flags f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from opcal.core.method import BoolArray, FloatArray
 from opcal.core.posterior import Beta, Marginal, Posterior
 from opcal.core.prototypes import unit
 
-KNOWN, FEW = 1000, 64
-"""Rows that are compared with, where power counts and where speed does."""
+KNOWN, FEW, SMALL = 1000, 64, 512
+"""Rows that are compared with, where power counts and where speed does; smaller pools have none to spare: all."""
 JUDGES = 2000
+LEVEL = 0.02
+"""Share of the field's own items that are outside when each is looked at alone."""
 MARGIN = 1.1
-"""An item alone is outside where it is this many times as far as any pool row was."""
+"""Outside whatever the level is: this many times as far as any pool row was."""
 NOTHING = 0.5, 12**-0.5
 """Mean and standard deviation of a uniform confidence: all that is known of an item that is like no other."""
 
@@ -40,7 +43,7 @@ class Fence:
         variance = z.var(0)
         fence = cls(z.mean(0), np.sqrt(variance + 0.01 * variance.mean() + 1e-12), np.empty(0), np.empty(0))
         f = fence.space(z)
-        if len(f) < 2 * rows:
+        if len(f) < max(2 * rows, SMALL):
             between = np.sqrt(squared_distances(f, f)) + np.diag(np.full(len(f), np.inf, np.float32))
             known = between.min(1) if len(f) > 1 else np.zeros(1)
             rows = len(f)
@@ -62,9 +65,19 @@ class Fence:
             out[block] = np.sqrt(np.maximum(nearest, 0))
         return out
 
+    @cached_property
+    def reach(self) -> float:
+        """The distance beyond which an item alone is outside: its conformal p-value is at most `LEVEL` there.
+
+        Of n pool rows m may lie as far or farther, (1 + m)/(1 + n) ≤ `LEVEL`; fewer than 49 rows cannot tell so much.
+        """
+        n = len(self.known)
+        m = int(LEVEL * (1 + n)) - 1
+        return float(self.known[n - 1 - m] if m >= 0 else MARGIN * self.known[-1])
+
     def outside(self, features: FloatArray) -> BoolArray:
-        """Items that lie clearly farther off than any pool row, each looked at alone [N]."""
-        found: BoolArray = self.distances(features) > MARGIN * self.known[-1]
+        """Items farther off than nearly all pool rows, each looked at alone [N]; of the field's own, `LEVEL`."""
+        found: BoolArray = self.distances(features) > self.reach
         return found
 
     def outside_of_batch(self, features: FloatArray, level: float = 0.05) -> BoolArray:
