@@ -24,7 +24,8 @@ _ITEM: dict[str, Any] = {
 }
 _COSTS = {
     "oneOf": [{"type": "number", "minimum": 0}, {"type": "object"}],
-    "description": "The loss u of acting on a wrong prediction (a right one gains 1), or what a costs file holds.",
+    "description": "The loss u of acting on a wrong prediction (a right one gains 1), or what a costs file holds. "
+    "Without it, the artefact's own costs.",
 }
 
 
