@@ -158,3 +158,14 @@ def test_the_commands_export_inspect_and_score_work_as_typed(tmp_path):
     assert run("inspect", tmp_path / "none.opcal").exit_code == 1
     for name in ("export", "inspect", "score"):
         assert "Example:" in run(name, "--help").output
+
+
+def test_the_costs_that_a_session_keeps_are_in_what_it_exports(tmp_path):
+    costs = {"loss": 3, "actions": {"person": {"cost": 0.5, "capacity": 7}, "no": {"gain": 0}}}
+    pool = opcal.Pool.from_arrays(CASE.features, CASE.logits, classes=list("abcd"))
+    with Session.start(pool, tmp_path / "ward", budget=10, costs=costs, method="paper") as session:
+        own = session.calibrator().costs
+    assert run("export", tmp_path / "ward", "--out", tmp_path / "w.opcal").exit_code == 0
+    loaded = opcal.load(tmp_path / "w.opcal")
+    np.testing.assert_array_equal(loaded.costs_.gains, own.gains)
+    assert loaded.decisions(pool).counts["person"] <= 7
