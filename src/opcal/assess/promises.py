@@ -71,7 +71,9 @@ class Promise(Protocol):
 
     @property
     def words(self) -> str: ...
-    def cuts(self, confidence: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]: ...
+    def cuts(self, confidence: FloatArray, likely: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
+        """`likely` says how often items are right, in the order of the confidence."""
+
     def takes(self, confidence: FloatArray, predicted: IntArray, cut: float) -> BoolArray: ...
     def population(self, mask: BoolArray) -> BoolArray: ...
     def test(self, region: RegionSeen, at: IntArray, labels: IntArray, doubt: float) -> Tested: ...
@@ -131,10 +133,10 @@ class ErrorPromise:
         whose = "the accepted items of this pool" if self.of_pool else "accepted items like those drawn from"
         return f"Among {whose}, at most {self.error:.1%} are wrong."
 
-    def cuts(self, confidence: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
+    def cuts(self, confidence: FloatArray, likely: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
         order = np.argsort(-confidence, kind="stable")
         fresh = np.cumsum((~known[order]).astype(np.intp))
-        loss = 1 - confidence[order]
+        loss = 1 - likely[order]
         error = np.cumsum(loss * ~known[order]) / np.maximum(fresh, 1)
         every = np.cumsum(loss) / np.arange(1, len(loss) + 1)
         nested = Nested(error, every, fresh, np.cumsum(self.wrong[order].astype(np.intp)))
@@ -200,9 +202,9 @@ class RecallPromise:
             f"or not accepted."
         )
 
-    def cuts(self, confidence: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
+    def cuts(self, confidence: FloatArray, likely: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
         named = self.predicted == self.label
-        of_class = np.where(named, confidence, (1 - confidence) * self.share)
+        of_class = np.where(named, likely, (1 - likely) * self.share)
         order = np.argsort(-confidence, kind="stable")
         lost = np.cumsum(np.where(named, 0.0, of_class)[order]) / max(float(of_class.sum()), 1e-12)
         return (_above_ties(confidence[order], largest_prefix(lost, (1 - self.recall) / 2)),)
@@ -243,7 +245,7 @@ class GainPromise:
     def words(self) -> str:
         return f"Acting on the accepted items brings at least {self.goal:g} an item on average."
 
-    def cuts(self, confidence: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
+    def cuts(self, confidence: FloatArray, likely: FloatArray, known: BoolArray, labels: int) -> tuple[float, ...]:
         """The lowest of the classes' thresholds: `takes` looks at each class's own."""
         return (float(self.costs.thresholds().min()),)
 

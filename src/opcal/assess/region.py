@@ -50,6 +50,8 @@ class Region:
     """δ, from the first test on."""
     settled: float | None = None
     """The cut that the tests so far speak for."""
+    likely: FloatArray | None = field(default=None, repr=False)
+    """What the cuts are planned by where it is not the confidence: a plan weighs what may be wrong itself."""
     _frozen: bool = False
 
     def thaw(
@@ -68,7 +70,8 @@ class Region:
     @cached_property
     def cuts(self) -> tuple[float, ...]:
         """Confidences from which nested regions would accept, from safe to wide; tested in this order."""
-        return self.promise.cuts(self.confidence, self.known, self.planned)
+        likely = self.confidence if self.likely is None else self.likely
+        return self.promise.cuts(self.confidence, likely, self.known, self.planned)
 
     @property
     def cut(self) -> float:
@@ -164,12 +167,12 @@ def region(
     """
     learner = refitted(cal, np.arange(len(cal.answers_)))
     with one_thread():
-        confidence = learner.predict(cal.pool_.outputs).mean
+        posterior = learner.predict(cal.pool_.outputs)
     known = np.zeros(len(cal.pool_), bool)
     known[cal.answers_.positions] = True
     promise = promised(cal, error=error, recall=recall, of=of, gain=gain, costs=costs, about=about)
     order = cal.field_.generator(f"region {len(cal.answers_)}").permutation(len(cal.pool_))
-    made = Region(cal.pool_, learner, promise, confidence, known, labels or USUAL, order)
+    made = Region(cal.pool_, learner, promise, posterior.mean, known, labels or USUAL, order, likely=posterior.likely)
     if labels is not None:
         made.freeze(labels)
     return made

@@ -53,6 +53,8 @@ class Posterior:
     marginal: Marginal
     draws: Callable[[int, np.random.Generator], FloatArray]
     """(n, generator) -> [n, N] correlated standard normal variables, the items' joint behaviour."""
+    likely: FloatArray | None = None
+    """[N] `mean` without the doubt about all items at once, in the same order; None where they are the same."""
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -73,8 +73,12 @@ class Scorer:
 
     def mean(self, each: FloatArray) -> FloatArray:
         """The calibrated confidence from what every part says [n, parts]."""
-        average = np.clip(each @ self.weights, 0.0, 1.0)
+        average = self.average(each)
         return average if self.doubt is None else self.doubt(average)
+
+    def average(self, each: FloatArray) -> FloatArray:
+        """The same without doubt about the whole."""
+        return np.clip(each @ self.weights, 0.0, 1.0)
 
     def parts(self, rows: Outputs) -> Parts:
         x = self.embedding(rows)
@@ -253,18 +257,19 @@ class AutoLearner:
 
 
 def posterior(scorer: Scorer, rows: Outputs) -> Posterior:
-    mean, sd = np.empty(len(rows)), np.empty(len(rows))
+    mean, sd, likely = np.empty((3, len(rows)))
     for block, parts in scorer.blocks(rows):
         mean[block], directions, own = _moments(scorer, parts)
+        likely[block] = scorer.average(parts.each)
         sd[block] = np.sqrt(np.einsum("ij,ij->i", directions, directions) + own)
     sd = np.minimum(sd, np.sqrt(mean * (1 - mean)) * 0.999)
-    return Posterior(mean, sd, Beta(mean, sd), partial(_draws, scorer, rows))
+    return Posterior(mean, sd, Beta(mean, sd), partial(_draws, scorer, rows), likely)
 
 
 def _moments(scorer: Scorer, parts: Parts) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean [n], directions of the confidence's joint deviations [n, m + 5 + parts], and own variance [n]."""
     mean = scorer.mean(parts.each)
-    between = np.sqrt(scorer.weights) * (parts.each - (parts.each @ scorer.weights)[:, None])
+    between = np.sqrt(scorer.weights) * (parts.each - scorer.average(parts.each)[:, None])
     along = np.einsum("ij,ij->i", parts.directions, parts.directions)
     variance = np.maximum(along + parts.own, 1e-30).astype(np.float64)
     within = through_logistic(mean, variance)
