@@ -31,7 +31,8 @@ class Projection:
     scale: FloatArray  # [r], roots of the eigenvalues
 
     def centred(self, features: FloatArray, dtype: np.dtype[np.floating]) -> FloatArray:
-        rows: FloatArray = unit(features.astype(dtype, copy=False)) - self.mean.astype(dtype, copy=False)
+        rows = unit(features.astype(dtype, copy=False))
+        rows -= self.mean.astype(dtype, copy=False)
         return rows
 
     def whitened(self, centred: FloatArray) -> FloatArray:
@@ -54,7 +55,7 @@ class Prototypes:
     def scores(self, rows: FloatArray) -> FloatArray:
         """S [n, K] of rows of F, [n, dim F]."""
         dtype = rows.dtype
-        s: FloatArray = unit(rows) @ unit(self.places).astype(dtype, copy=False).T
+        s = _along(rows, unit(self.places).astype(dtype, copy=False))
         s -= s.mean(1, keepdims=True)
         s /= dtype.type(self.scale)
         return s
@@ -64,11 +65,24 @@ class Prototypes:
         return _centred_scores(unit(rows), self.places, own) / self.scale
 
 
+def _along(x: FloatArray, directions: FloatArray) -> FloatArray:
+    """Cosines between rows [n, m] and rows of length 1 [K, m], without a copy of x where its lengths are tame."""
+    norms = np.sqrt(np.einsum("ij,ij->i", x, x))
+    if not _tame(norms):
+        return unit(x) @ directions.T
+    cosines: FloatArray = x @ directions.T
+    cosines /= norms[:, None]
+    return cosines
+
+
+def _tame(norms: FloatArray) -> bool:
+    return bool((np.isfinite(norms) & (norms > 1e-18)).all())
+
+
 def unit(x: FloatArray) -> FloatArray:
     """Rows of length 1; rows of zeros stay zero."""
     norms = np.sqrt(np.einsum("ij,ij->i", x, x))
-    tame = np.isfinite(norms) & (norms > 1e-18)
-    if tame.all():
+    if _tame(norms):
         scaled: FloatArray = x / norms[:, None]
         return scaled
     largest = np.abs(x).max(1, initial=0.0)

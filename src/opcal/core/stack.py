@@ -92,7 +92,7 @@ class Scorer:
 
     def blocks(self, rows: Outputs) -> Iterator[tuple[slice, Parts]]:
         widest = max(self.embedding.classes * len(self.fits), len(self.points.centred))
-        for rows_of in chunks(len(rows), min(4096, max(64, CELLS // max(widest, 1)))):
+        for rows_of in chunks(len(rows), min(1024, max(64, CELLS // max(widest, 1)))):
             yield rows_of, self.parts(rows.take(rows_of))
 
 
