@@ -97,6 +97,15 @@ def resident(pid: int) -> float:
     return pages * 4096 / 1e6
 
 
+def watched(pid: int, until: float) -> list[float]:
+    """Megabytes, every two seconds; one look alone may fall into a refit."""
+    seen = []
+    while time.time() < until:
+        seen.append(resident(pid))
+        time.sleep(2)
+    return seen
+
+
 def synthetic(folder: Path) -> None:
     r = np.random.default_rng(0)
     features = r.normal(size=(ITEMS, DIMENSIONS)).astype(np.float32)
@@ -133,11 +142,11 @@ def main() -> int:
         listeners = [threading.Thread(target=crowd.listen, args=(about["links"][n],), daemon=True) for n in names]
         for thread in people + listeners:
             thread.start()
-        time.sleep(60 * chosen.minutes / 5)
-        early = resident(server.pid)
+        seen = watched(server.pid, crowd.until)
         for thread in people:
             thread.join()
-        late = resident(server.pid)
+        tenth = max(1, len(seen) // 10)
+        early, late = (float(np.median(part)) for part in (seen[tenth : 3 * tenth], seen[-2 * tenth :]))
         server.kill()  # without a farewell: what was acknowledged must be there
         server.wait()
         with Session.open(folder) as session:
@@ -154,7 +163,7 @@ def report(crowd: Crowd, stored: list[tuple[str, str, int]], early: float, late:
         "errors": len(crowd.errors),
         "first_errors": crowd.errors[:3],
         "panel_events": crowd.events,
-        "resident_mb": [round(early), round(late)],
+        "resident_mb": [round(early), round(late)],  # medians of the second and third tenth, and of the last two
         "growth": round(late / early - 1, 3),
     }
     for kind, seconds in crowd.seconds.items():

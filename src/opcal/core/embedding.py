@@ -98,7 +98,7 @@ class FieldKernel:
         mean = self.mean.astype(dtype, copy=False)
         # Heights are folded into small arrays: passes over [n, m] take as long as the products.
         k: FloatArray = x.centred @ (z * dtype.type(GLOBAL)).T
-        wide = _rbf(k, GLOBAL, (x.centred, z), self.median_z, GLOBAL)
+        wide = _rbf(k.copy(), GLOBAL, (x.centred, z), self.median_z, GLOBAL)
         k += (x.centred @ (mean * dtype.type(GLOBAL)))[:, None]
         k += dtype.type(GLOBAL) * (z @ mean + (mean @ mean + 1))
         k += wide
@@ -238,11 +238,12 @@ def _precision(pool: Outputs) -> np.dtype[Any]:
 
 
 def _rbf(inner: FloatArray, scale: float, ends: tuple[FloatArray, FloatArray], median: float, top: float) -> FloatArray:
-    """top · exp(−‖x−y‖²/2ℓ²), ℓ = median/2, from `scale` times the inner products [n, m] of the ends."""
+    """top · exp(−‖x−y‖²/2ℓ²), ℓ = median/2, in the place of `scale` times the inner products [n, m]."""
     dtype = inner.dtype.type
     rate, highest = -0.5 / (LENGTH * median) ** 2, dtype(np.log(top))
     x2, y2 = (dtype(rate) * np.einsum("ij,ij->i", rows, rows) for rows in ends)
-    exponent = inner * dtype(-2 * rate / scale)
+    exponent = inner
+    exponent *= dtype(-2 * rate / scale)
     exponent += x2[:, None]
     exponent += y2 + highest
     np.minimum(exponent, highest, out=exponent)

@@ -91,8 +91,11 @@ def labelled(preparation: Preparation, answers: Answers) -> Labelled:
 
 def factor(kernel: FloatArray) -> FloatArray:
     """L with LLᵀ = K; the factor of the first labels is the corner of that of more labels."""
-    n = len(kernel)
-    lower: FloatArray = np.linalg.cholesky(kernel + JITTER * 8 * np.eye(n)) if n else np.empty((0, 0))
+    if not len(kernel):
+        return np.empty((0, 0))
+    jittered = kernel.copy()  # and no other array of this size: with thousands of labels each is a hundred megabytes
+    jittered.flat[:: len(kernel) + 1] += JITTER * 8
+    lower: FloatArray = np.linalg.cholesky(jittered)
     return lower
 
 
