@@ -46,6 +46,10 @@ def paired(ours: Runs, theirs: Runs) -> tuple[float, float, int] | None:
     return float(a / b), error, len(pairs)
 
 
+def _with_error(ratio: tuple[float, float, int]) -> str:
+    return f"{ratio[0]:.3f} ± {ratio[1]:.3f}" if ratio[2] > 1 else f"{ratio[0]:.3f}, one split"
+
+
 def markdown(runs: Runs, methods: list[str], reference: str) -> str:
     cells = grouped(runs, "file", "share", "method")
     files, shares = sorted({r["file"] for r in runs}), sorted({r["share"] for r in runs})
@@ -101,7 +105,7 @@ def geometric_means(
             known = [r[0] for r in ratios if r is not None]
             if known and method != reference:
                 mean = math.exp(sum(math.log(r) for r in known) / len(known)) if len(known) == len(shifts) else math.nan
-                shown = ["" if r is None else f"{r[0]:.3f} ± {r[1]:.3f}" for r in ratios]
+                shown = ["" if r is None else _with_error(r) for r in ratios]
                 complete = "" if math.isnan(mean) else f"{mean:.3f}"
                 lines.append(f"| {share:.0%} | {method} | " + " | ".join(shown) + f" | {complete} |")
     return lines
