@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,14 @@ from opcal.core import step
 from opcal.core.gp import Kernel, PoolGP
 
 needs_compiler = pytest.mark.skipif(step.compiled() is None, reason="step.c was not compiled: no C compiler here")
+
+
+@pytest.mark.skipif(
+    shutil.which(os.environ.get("CC", "cc")) is None or os.environ.get("OPCAL_COMPILED") == "0",
+    reason="no C compiler here, or told to do without",
+)
+def test_where_there_is_a_compiler_the_installation_has_compiled_the_step():
+    assert step.compiled() is not None
 
 
 def posterior(monkeypatch: pytest.MonkeyPatch, compiled: bool, x: np.ndarray) -> PoolGP:

@@ -46,10 +46,9 @@ def finder(mean: FloatArray, variance: FloatArray, confidence: FloatArray, taken
         return find
     score = np.empty(len(mean))
     bound = len(mean), *(a.ctypes.data for a in (mean, variance, confidence, taken)), threshold, score.ctypes.data
-    best, kept = library.best, (mean, variance, confidence, taken)  # kept alive for their addresses
 
     def compiled_find(labelled: bool) -> tuple[FloatArray, int]:
-        row = best(*bound) if labelled and kept else -1
+        row = library.best(*bound) if labelled else -1  # `find` keeps the arrays alive
         return (score, row) if row >= 0 else find(labelled)
 
     return compiled_find
@@ -74,7 +73,6 @@ def _numpy_adder(mean: FloatArray, variance: FloatArray) -> Add:
 
 def _compiled_adder(library: ctypes.CDLL, mean: FloatArray, variance: FloatArray) -> Add:
     functions = {np.dtype(np.float32): library.add_float, np.dtype(np.float64): library.add_double}
-    n, mean_at, variance_at, kept = len(mean), _address(mean), _address(variance), (mean, variance)
 
     def add(
         kernel: Kernel, d2: FloatArray, j: int, y: float, noise: float, rows: Sequence[FloatArray], r: FloatArray
@@ -82,8 +80,8 @@ def _compiled_adder(library: ctypes.CDLL, mean: FloatArray, variance: FloatArray
         blocks = (ctypes.c_void_p * len(rows))(*map(_address, rows))
         filled = (ctypes.c_long * len(rows))(*map(len, rows))
         decay = -0.5 / kernel.length**2
-        of_rows = mean_at, variance_at, len(rows) if kept else 0, blocks, filled, _address(r)
-        functions[r.dtype](n, j, _address(d2), decay, kernel.amplitude, noise, y, *of_rows)
+        changed = _address(mean), _address(variance), len(rows), blocks, filled, _address(r)
+        functions[r.dtype](len(mean), j, _address(d2), decay, kernel.amplitude, noise, y, *changed)
 
     return add
 
