@@ -57,6 +57,18 @@ def test_a_good_region_is_certified_and_keeps_its_promise(cal):
     assert "Certified, with probability 90% or more" in found.sentence
 
 
+def test_a_region_is_planned_by_what_is_likely_and_cut_by_the_confidence(cal):
+    made = region(cal, error=0.1, labels=60)
+    likely = opcal.OperationalCalibrator(opcal.methods.Auto(with_doubt=False)).fit(
+        cal.pool_, cal.answers_.positions, labels=cal.answers_.labels
+    )
+    np.testing.assert_allclose(made.likely, likely.confidence(cal.pool_), atol=1e-9)
+    assert made.cuts == made.promise.cuts(made.confidence, made.likely, made.known, 60)
+    humbler = made.promise.cuts(made.confidence, np.minimum(made.likely, 0.9), made.known, 60)
+    assert humbler != made.cuts
+    assert np.isin(made.cuts, made.confidence).all()
+
+
 def test_what_cannot_be_promised_is_an_ordinary_answer(cal):
     made = region(cal, error=0.1)
     i = made.ask(40)

@@ -222,3 +222,14 @@ def test_no_answers_leave_the_model_between_its_own_confidence_and_the_prior():
     pool, _ = made()
     learner = fitted(Auto(), pool, Answers.none())
     assert learner.scorer.weights[-1] == pytest.approx(learner.preparation.home)
+
+
+def test_the_doubt_humbles_every_confidence_keeps_the_order_and_is_left_out_of_likely():
+    pool, y = made()
+    told = answers(pool, y, np.arange(20))
+    found = fitted(Auto(), pool, told).predict(pool)
+    without = fitted(Auto(with_doubt=False), pool, told).predict(pool).mean
+    np.testing.assert_array_equal(found.likely, without)
+    order = np.argsort(without, kind="stable")
+    assert (np.diff(found.mean[order]) >= 0).all()
+    assert (np.abs(found.mean - 0.5) < np.abs(without - 0.5)).mean() > 0.95
